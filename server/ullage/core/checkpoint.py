@@ -1,0 +1,62 @@
+"""What a checkpoint must be, checked on write and on restore alike (blade 0.2.2, 1.7).
+
+Invariant: a checkpoint that `checkpoint_problem` accepts when it is written is accepted by every later reader of
+the same version, and one that it refuses never becomes the model's view.
+"""
+
+from __future__ import annotations
+
+from ullage.core.context import Replacement
+from ullage.core.events import CheckpointCommitted
+from ullage.core.limits import LIMITS
+from ullage.core.messages import Message, Role, Text, ToolCall, ToolResult
+
+VERSION = 1
+"""Version of checkpoints that this program writes and the only one it restores."""
+
+
+def checkpoint_problem(event: CheckpointCommitted) -> str | None:
+    """Why this checkpoint must not be written or restored, in words; None when it is acceptable."""
+    if event.version != VERSION:
+        return f"checkpoint version {event.version} is not {VERSION}"
+    messages = 1 + len(event.replacement.tail)
+    if messages > LIMITS.checkpoint_messages:
+        return f"{messages} messages are more than {LIMITS.checkpoint_messages}"
+    size = replacement_bytes(event.replacement)
+    if size > LIMITS.checkpoint_bytes:
+        return f"{size} bytes are more than {LIMITS.checkpoint_bytes}"
+    return pairing_problem([kept.message for kept in event.replacement.tail])
+
+
+def replacement_bytes(replacement: Replacement) -> int:
+    """Bytes of unescaped UTF-8 that a replacement's texts take; the JSON around them is small and bounded."""
+    head = [replacement.ledger, *(word.text for word in (*replacement.task, *replacement.words))]
+    head += [file.text for file in replacement.files]
+    tail = [_part_text(part) for kept in replacement.tail for part in kept.message.parts]
+    return sum(len(text.encode("utf-8", "surrogatepass")) for text in (*head, *tail))
+
+
+def _part_text(part: object) -> str:
+    match part:
+        case Text(text) | ToolResult(_, text):
+            return text
+        case ToolCall():
+            return part.arguments
+        case _:
+            return getattr(part, "text", "") or getattr(part, "raw", "")
+
+
+def pairing_problem(messages: list[Message]) -> str | None:
+    """Why these messages break call and result pairing: a result without its call, or a second one.
+
+    A call without a result is no problem here: the request builder closes it.
+    """
+    open_calls: set[str] = set()
+    for message in messages:
+        if message.role is Role.ASSISTANT:
+            open_calls.update(call.call_id for call in message.calls)
+        for result in message.results:
+            if result.call_id not in open_calls:
+                return f"result {result.call_id} has no call before it"
+            open_calls.discard(result.call_id)
+    return None

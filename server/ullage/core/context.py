@@ -1,0 +1,195 @@
+"""Values of the context engine that cross the turn's boundary: budget, occupancy, replacement, plans.
+
+The engine itself is `ullage.context`; the turn machine and the log only need these shapes. Tokens everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ullage.core.errors import ErrorReport
+from ullage.core.messages import Message
+
+
+class Phase(StrEnum):
+    """Where occupancy stands against the input budget; a boundary belongs to the upper phase."""
+
+    UNKNOWN = "unknown"
+    BELOW_HANDOFF = "below_handoff"
+    HANDOFF_BAND = "handoff_band"
+    COMPACTION_DUE = "compaction_due"
+
+
+class Measured(StrEnum):
+    """Which part of an occupancy a provider measured."""
+
+    PROVIDER = "provider"
+    PROVIDER_PLUS_ESTIMATE = "provider_plus_estimate"
+    ESTIMATE = "estimate"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A model's window divided. `window` None means nobody said how large it is, and the phase is unknown."""
+
+    window: int | None
+    window_source: str
+    reserve: int
+    input_budget: int
+    handoff_line: int
+    compaction_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Tokens the next request will take: the one number that is shown, that decides, and that is logged."""
+
+    used: int
+    estimated: int
+    """The part of `used` that no provider measured."""
+    source: Measured
+    fixed: int
+    """System prompt and tool schemas."""
+    hidden: int
+    """Handoff reminder, as a figure: its text never leaves the model view."""
+    phase: Phase
+    budget: Budget
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What a person said, verbatim (or head, tail and a reference where it exceeded its share)."""
+
+    message_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredFile:
+    """The beginning of a recently used file, read again at compaction. `path` is relative to the root."""
+
+    path: str
+    text: str
+    lines_total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A message that stays in the tail, normalised, with the seq and token count it had."""
+
+    seq: int
+    message: Message
+    tokens: int
+
+
+class Strategy(StrEnum):
+    """Who wrote a replacement."""
+
+    MODEL = "model"
+    DETERMINISTIC = "deterministic"
+    FALLBACK = "fallback"
+
+
+class Reason(StrEnum):
+    """Why a compaction runs."""
+
+    THRESHOLD = "threshold"
+    OVERFLOW = "overflow"
+    MANUAL = "manual"
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """What the model sees instead of the source. Four kinds of evidence stay separate: task, words, files, tail.
+
+    `head_tokens` counts everything but the tail. `fence` is the random word that marks file text as data.
+    """
+
+    ledger: str
+    task: tuple[Word, ...]
+    words: tuple[Word, ...]
+    files: tuple[RestoredFile, ...]
+    fence: str
+    tail: tuple[Kept, ...]
+    head_tokens: int
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the whole replacement."""
+        return self.head_tokens + sum(kept.tokens for kept in self.tail)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionReport:
+    """What one compaction did, as the client is told and the log keeps.
+
+    `before` and `after` are occupancies of the next request on one basis (fixed part included).
+    """
+
+    reason: Reason
+    strategy: Strategy
+    profile: str
+    before: int
+    after: int
+    kept_messages: int
+    dropped_messages: int
+    restored_files: tuple[str, ...] = ()
+    samples: int = 0
+    failure: str | None = None
+    """Why the model's summary was not used, when the strategy is `fallback`."""
+    duration_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """What a compaction will do, decided before any call. The source is every item up to `source_seq`.
+
+    `target` is the largest replacement that the gate will let pass; `instructions` come from the person.
+    """
+
+    reason: Reason
+    strategy: Strategy
+    profile: str
+    source_seq: int
+    revision: int
+    source_tokens: int
+    before: int
+    target: int
+    instructions: str = ""
+    ask_frontier: bool = False
+    """The band was jumped over, so the summary is asked for the execution frontier that no handoff recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proceed:
+    """Call the provider."""
+
+    occupancy: Occupancy
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffFirst:
+    """Record the handoff of this epoch, then plan again."""
+
+    occupancy: Occupancy
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactFirst:
+    """Compact, then plan again. No request is sent above the compaction line."""
+
+    occupancy: Occupancy
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """The next request can't be made to fit; the turn ends with this error before any call."""
+
+    occupancy: Occupancy
+    error: ErrorReport
+
+
+StepPlan = Proceed | HandoffFirst | CompactFirst | Impossible

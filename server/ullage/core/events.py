@@ -1,0 +1,297 @@
+"""What happened: the closed union of events. The log holds nothing else, and state is their fold.
+
+An event is named in the past tense and changes nothing by itself. Events of one effect stand in one batch, which is one
+line of the log. Token counts stand beside the text they count, with the name of the encoding, so that resuming
+never tokenises again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ullage.core.context import CompactionReport, Occupancy, Reason, Replacement
+from ullage.core.errors import ErrorReport
+from ullage.core.messages import Message, Usage
+
+if TYPE_CHECKING:
+    from ullage.core.state import Facts
+
+
+class PromptMode(StrEnum):
+    """How a prompt enters while a turn runs: after it, or at its next step."""
+
+    QUEUE = "queue"
+    STEER = "steer"
+
+
+class Stop(StrEnum):
+    """How a turn ended."""
+
+    DONE = "done"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    """The process ended in the middle of the turn."""
+    LENGTH = "length"
+    """The answer reached its output limit."""
+
+
+class Purpose(StrEnum):
+    """What a model call is for. Usage is booked per purpose; only TURN feeds the projection."""
+
+    TURN = "turn"
+    SUMMARY = "summary"
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """Where a fork comes from."""
+
+    session_id: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCreated:
+    """First event of every log: identity. `root` is the workspace's real path."""
+
+    session_id: str
+    root: str
+    device: int
+    inode: int
+    parent: Parent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionForked:
+    """Last event of a fork's copied part: clears grants, queue, handoff state and open turn."""
+
+    parent: Parent
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRenamed:
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfigured:
+    """Settings of the session; None leaves a field as it is. Tokens for `window` and `output_cap`."""
+
+    model: str | None = None
+    profile: str | None = None
+    permission_mode: str | None = None
+    window: int | None = None
+    output_cap: int | None = None
+    auto_compaction: bool | None = None
+    handoff: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptQueued:
+    """A prompt was accepted. `message` waits in the queue until its turn starts or it enters as steering.
+
+    A prompt to an idle session passes the queue as well, so that each is stored once.
+    """
+
+    message: Message
+    mode: PromptMode
+    tokens: int
+    encoding: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptEdited:
+    """A waiting prompt was replaced; the turn id stays."""
+
+    message: Message
+    tokens: int
+    encoding: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRemoved:
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueHeld:
+    """The queue waits for a person: after a cancel, a crash, or a lost client."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReleased:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """The named prompt leaves the queue and becomes the turn's user message."""
+
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SteerEntered:
+    """The named waiting prompt joins the running turn as a further user message of it."""
+
+    turn_id: str
+    steer_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    """A provider call is about to be made, with the occupancy it was decided with."""
+
+    turn_id: str
+    step: int
+    occupancy: Occupancy
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerReceived:
+    """The model's answer, with its tool intents. `stop` is the provider's word."""
+
+    turn_id: str
+    step: int
+    message: Message
+    tokens: int
+    encoding: str
+    usage: Usage
+    stop: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResultReceived:
+    """One tool call's result, as the model will see it; `message` is a tool message with that one result."""
+
+    turn_id: str
+    step: int
+    message: Message
+    tokens: int
+    encoding: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsageBooked:
+    """Tokens paid for outside a turn's answers (summaries, failed samples)."""
+
+    purpose: Purpose
+    usage: Usage
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    turn_id: str
+    stop: Stop
+    error: ErrorReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokensRecounted:
+    """Counts of messages made before the rank table was loaded, made once more. Pairs of message id and tokens."""
+
+    encoding: str
+    counts: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffRecorded:
+    """The hidden reminder of this epoch. `record` is raw JSON text: it is known by this type, however malformed."""
+
+    record: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointCommitted:
+    """A compaction. `facts` is the state's bounded half just before this event.
+
+    Messages that came after the source stand at the end of the replacement's tail. `version` is checked on write and on restore. `revision` is the one the plan was made against.
+    """
+
+    version: int
+    source_seq: int
+    revision: int
+    previous_epoch: int
+    replacement: Replacement
+    report: CompactionReport
+    facts: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionFailed:
+    """A compaction changed nothing, and why."""
+
+    reason: Reason
+    error: ErrorReport
+
+
+@dataclass(frozen=True, slots=True)
+class LogRepaired:
+    """A torn tail was copied aside and cut. `offset` and `size` in bytes of the file as it was."""
+
+    offset: int
+    size: int
+    kept_as: str
+
+
+@dataclass(frozen=True, slots=True)
+class DamageAccepted:
+    """A person agreed to go on writing after damage that stays in the file; byte ranges [start, end)."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """An event that this version does not know: kept raw, hidden from every view.
+
+    `critical` opens the session read-only. `raw` is the event's JSON text.
+    """
+
+    kind: str
+    critical: bool
+    raw: str
+
+
+Event = (
+    SessionCreated
+    | SessionForked
+    | SessionRenamed
+    | SessionConfigured
+    | PromptQueued
+    | PromptEdited
+    | PromptRemoved
+    | QueueHeld
+    | QueueReleased
+    | TurnStarted
+    | SteerEntered
+    | StepStarted
+    | AnswerReceived
+    | ResultReceived
+    | UsageBooked
+    | TurnEnded
+    | TokensRecounted
+    | HandoffRecorded
+    | CheckpointCommitted
+    | CompactionFailed
+    | LogRepaired
+    | DamageAccepted
+    | Unknown
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event with its place in the log: `seq` numbers events from 0, `at` is UTC milliseconds of its batch."""
+
+    seq: int
+    at: int
+    event: Event

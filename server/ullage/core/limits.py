@@ -1,0 +1,26 @@
+"""Limits of the core. Each is a setting with a sentence; `ullage.settings` composes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    checkpoint_messages: int = 4_096
+    """Most messages a checkpoint may hold, head and tail together, checked on write and on restore (blade 1.7)."""
+    checkpoint_bytes: int = 16 * 1024 * 1024
+    """Largest checkpoint in bytes of unescaped UTF-8 JSON, checked on write and on restore (blade 1.7)."""
+    files_remembered: int = 256
+    """File facts kept in the state; the longest untouched go first."""
+    commands_remembered: int = 128
+    """Command facts kept in the state; the oldest go first."""
+    outputs_remembered: int = 512
+    """References to full tool outputs that `read_output` accepts; the oldest go first."""
+    turns_remembered: int = 256
+    """Ended turn ids kept, so that a repeated prompt is the same turn; the oldest go first."""
+    anomalies_remembered: int = 32
+    """Impossible events remembered by seq; the oldest go first."""
+
+
+LIMITS = Limits()

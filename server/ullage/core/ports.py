@@ -1,0 +1,154 @@
+"""What the core needs from the world, as protocols. The fakes are in `ullage.testing`; each port has one contract
+suite in `tests/contracts` that runs against the fake and the real thing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ullage.core.errors import ErrorReport
+from ullage.core.messages import BlobRef, Image, Part, ToolFacts, Usage
+from ullage.core.requests import Request
+
+# --- tokens ---
+
+
+class TokenCounter(Protocol):
+    """Counts tokens of text. `encoding` names what the counts were made with and is stored beside them."""
+
+    @property
+    def encoding(self) -> str: ...
+
+    def count(self, text: str) -> int:
+        """Tokens of `text`; never raises, whatever the text."""
+        ...
+
+
+# --- provider ---
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the answer's text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """A piece of the model's thinking."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer: ends a stream. `calls` are (name, raw JSON arguments, provider's id)."""
+
+    parts: tuple[Part, ...]
+    stop: str
+    usage: Usage
+    model: str
+
+
+ProviderEvent = TextDelta | ReasoningDelta | Answer
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """What is known of a model. `window` in tokens; `window_source` says who said so (provider, setting, table)."""
+
+    name: str
+    window: int | None
+    window_source: str
+    output_cap: int | None = None
+
+
+class ProviderFailure(Exception):
+    """A model call failed. `overflow` means the request did not fit; `limit` is the window the provider named.
+
+    A failure after the first event of a stream is a failure after the provider boundary: nothing is replayed.
+    """
+
+    def __init__(self, report: ErrorReport, *, overflow: bool = False, limit: int | None = None) -> None:
+        super().__init__(report.message)
+        self.report = report
+        self.overflow = overflow
+        self.limit = limit
+
+
+class Provider(Protocol):
+    """What answers. Cancelling the task that iterates closes the call at once."""
+
+    @property
+    def card(self) -> ModelCard: ...
+
+    def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
+        """Answer a request: deltas, then exactly one `Answer`.
+
+        Raises:
+            ProviderFailure: the call failed; before any event it may be recovered from.
+        """
+        ...
+
+
+class Summariser(Protocol):
+    """Writes a ledger for a compaction. Without one the deterministic digest is the strategy itself."""
+
+    async def summarise(self, request: Request) -> Answer:
+        """One sample.
+
+        Raises:
+            ProviderFailure: this sample failed.
+        """
+        ...
+
+
+# --- tools ---
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as the model is told of it. `schema` is JSON Schema, sorted and frozen for the session."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    changes: bool = False
+    """True when a call may change something: its intent is synced to disk before it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """What a tool gave back, before any budget: `text` is whole."""
+
+    text: str
+    is_error: bool = False
+    facts: ToolFacts | None = None
+    images: tuple[Image, ...] = field(default=())
+
+
+class Tools(Protocol):
+    """The agent's hands in one workspace."""
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """Every tool, sorted by name."""
+        ...
+
+    async def run(self, name: str, arguments: str) -> ToolOutcome:
+        """Run one call. Bad arguments, unknown tools and failures are outcomes with `is_error`, never exceptions."""
+        ...
+
+
+# --- blobs ---
+
+
+class Blobs(Protocol):
+    """Content-addressed store of one workspace; fsynced before `put` returns."""
+
+    def put(self, content: bytes) -> BlobRef: ...
+
+    def get(self, ref: BlobRef) -> bytes | None:
+        """The content, or None when it is missing or damaged."""
+        ...

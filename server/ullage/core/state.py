@@ -1,0 +1,229 @@
+"""What a session's state is: facts and items. It only comes to be by `core.reduce`.
+
+*Facts* are bounded and survive every compaction; *items* are what the model may see since the checkpoint in force.
+Everything here is frozen, so a reader may keep a state as long as it likes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ullage.core.context import Replacement
+from ullage.core.events import Parent, PromptMode, Stop
+from ullage.core.messages import Message, Usage
+from ullage.core.sequence import AppendOnly
+
+# --- items ---
+
+
+@dataclass(frozen=True, slots=True)
+class MessageItem:
+    """A message the model sees. `upto` is the sum of tokens of all items up to and with this one."""
+
+    seq: int
+    message: Message
+    tokens: int
+    encoding: str
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffItem:
+    """A raw handoff record. Only `context` knows whether it is valid, and only the model view shows it."""
+
+    seq: int
+    record: str
+    tokens: int
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacementItem:
+    """The head of the checkpoint in force; its tail follows as message items."""
+
+    seq: int
+    replacement: Replacement
+    tokens: int
+    upto: int
+
+
+Item = MessageItem | HandoffItem | ReplacementItem
+
+
+# --- facts ---
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Session settings as configured; None means the server's setting or the provider's word."""
+
+    model: str | None = None
+    profile: str | None = None
+    permission_mode: str | None = None
+    window: int | None = None
+    output_cap: int | None = None
+    auto_compaction: bool = True
+    handoff: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A waiting prompt."""
+
+    message: Message
+    mode: PromptMode
+    tokens: int
+    encoding: str
+    seq: int
+
+    @property
+    def turn_id(self) -> str:
+        return self.message.turn_id
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTurn:
+    """A turn in progress. `pending` are call ids without a result; `task` is the request and every steering message."""
+
+    turn_id: str
+    step: int
+    task: tuple[Message, ...]
+    pending: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The request under way: how many items it held, and its fixed part."""
+
+    length: int
+    fixed: int
+    step: int
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The last provider usage that projection may build on. `length` items are inside `total` tokens."""
+
+    total: int
+    length: int
+    fixed: int
+    revision: int
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileFact:
+    """A file the session touched; `written` stays true once it was."""
+
+    path: str
+    written: bool
+    seq: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommandFact:
+    """A command the session ran, and how it ended."""
+
+    command: str
+    exit_code: int | None
+    detail: str | None
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Tokens paid for, per purpose."""
+
+    calls: int = 0
+    prompt: int = 0
+    completion: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    unreported: int = 0
+    """Calls whose provider reported no usage."""
+
+    def plus(self, usage: Usage) -> Totals:
+        return Totals(
+            self.calls + 1,
+            self.prompt + (usage.prompt or 0),
+            self.completion + (usage.completion or 0),
+            self.cache_read + (usage.cache_read or 0),
+            self.cache_write + (usage.cache_write or 0),
+            self.unreported + (usage.floor is None),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The bounded half of the state; a checkpoint carries it. Counts are since the session was created."""
+
+    last_seq: int = -1
+    last_at: int = 0
+    created_at: int = 0
+    session_id: str = ""
+    root: str = ""
+    device: int = 0
+    inode: int = 0
+    parent: Parent | None = None
+    title: str = ""
+    config: Config = Config()
+    queue: tuple[Queued, ...] = ()
+    held: str | None = None
+    open_turn: OpenTurn | None = None
+    ended_turns: tuple[tuple[str, Stop], ...] = ()
+    turn_totals: Totals = Totals()
+    summary_totals: Totals = Totals()
+    sent: Sent | None = None
+    baseline: Baseline | None = None
+    revision: int = -1
+    epoch: int = -1
+    handoffs: int = 0
+    """Raw handoff records in this epoch, valid or not."""
+    attempts: int = 0
+    """Automatic compaction attempts since the last answer, failed ones included."""
+    attempt_size: int = 0
+    """Occupancy that the newest of these attempts led to, in tokens."""
+    overflow_spent: bool = False
+    """Reactive recovery was used since the last answer; only an answer releases it."""
+    files: tuple[FileFact, ...] = ()
+    commands: tuple[CommandFact, ...] = ()
+    newest_error: str | None = None
+    outputs: tuple[str, ...] = ()
+    """sha256 of full tool outputs that `read_output` may page through."""
+    last_call_at: int | None = None
+    turns: int = 0
+    steps: int = 0
+    compactions: int = 0
+    anomalies: tuple[int, ...] = ()
+    read_only: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A session's state at one moment. Frozen: readers may keep it."""
+
+    facts: Facts = Facts()
+    items: AppendOnly[Item] = field(default_factory=AppendOnly)
+
+    @property
+    def tokens(self) -> int:
+        """Estimated tokens of all items."""
+        return self.items[-1].upto if self.items else 0
+
+
+def queued(facts: Facts, turn_id: str) -> Queued | None:
+    """The waiting prompt with that turn id."""
+    return next((q for q in facts.queue if q.turn_id == turn_id), None)
+
+
+def turn_known(facts: Facts, turn_id: str) -> bool:
+    """Whether a turn of that id waits, runs, or has ended: a repeated turn id is the same turn."""
+    running = facts.open_turn is not None and facts.open_turn.turn_id == turn_id
+    return running or queued(facts, turn_id) is not None or ended_how(facts, turn_id) is not None
+
+
+def ended_how(facts: Facts, turn_id: str) -> Stop | None:
+    """How the turn of that id ended, or None."""
+    return next((stop for known, stop in facts.ended_turns if known == turn_id), None)
