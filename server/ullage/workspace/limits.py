@@ -1,0 +1,40 @@
+"""Limits of the workspace door. `settings` composes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Caps on what is opened, walked and restored. The figures are ours unless a source is named."""
+
+    path_characters: int = 4096
+    """Longest path text accepted; Linux's own PATH_MAX."""
+
+    file_bytes: int = 128 * 1024 * 1024
+    """Biggest regular file that is opened at all; scanning this much for a line takes well under a second."""
+
+    folder_entries: int = 100_000
+    """Most entries taken from one folder; what lies beyond is reported as cut."""
+
+    walk_entries: int = 1_000_000
+    """Most entries one walk looks at before it stops and says so."""
+
+    walk_depth: int = 100
+    """Deepest folder a walk enters; only bind mounts make loops here, since links are never followed."""
+
+    ignore_file_bytes: int = 256 * 1024
+    """Biggest `.gitignore` that is read; a bigger one counts as absent."""
+
+    restored_files: int = 5
+    """Files put back after a compaction, taken after filtering (the published rule: filter first, limit second)."""
+
+    restored_lines: int = 200
+    """Lines of each restored file."""
+
+    restored_bytes: int = 8 * 1024
+    """Bytes of each restored file; a line cap alone lets one minified line fill the window."""
+
+    restored_candidates: int = 200
+    """Most recent files looked at while searching for the ones to restore."""
