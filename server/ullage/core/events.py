@@ -165,6 +165,11 @@ class AnswerReceived:
     stop: str
     model: str
 
+    @property
+    def complete(self) -> bool:
+        """False for text that was kept when its turn was cancelled or its call failed."""
+        return self.stop not in ("cancelled", "failed")
+
 
 @dataclass(frozen=True, slots=True)
 class ResultReceived:
@@ -213,7 +218,8 @@ class HandoffRecorded:
 class CheckpointCommitted:
     """A compaction. `facts` is the state's bounded half just before this event.
 
-    Messages that came after the source stand at the end of the replacement's tail. `version` is checked on write and on restore. `revision` is the one the plan was made against.
+    Messages that came after the source stand at the end of the replacement's tail. `version` is checked on write and
+    on restore. `revision` is the one the plan was made against.
     """
 
     version: int

@@ -11,6 +11,10 @@ class Limits:
     """Most messages a checkpoint may hold, head and tail together, checked on write and on restore (blade 1.7)."""
     checkpoint_bytes: int = 16 * 1024 * 1024
     """Largest checkpoint in bytes of unescaped UTF-8 JSON, checked on write and on restore (blade 1.7)."""
+    steps_per_turn: int = 200
+    """Provider calls that one turn may take before it ends with `too_many_steps`."""
+    summary_samples: int = 3
+    """Samples of a model's summary that one compaction may take before it goes on without the model (blade 1.3)."""
     files_remembered: int = 256
     """File facts kept in the state; the longest untouched go first."""
     commands_remembered: int = 128

@@ -292,11 +292,10 @@ def _answered(state: State, entry: Entry, event: AnswerReceived) -> State | None
         turn_totals=facts.turn_totals.plus(event.usage),
         baseline=_baseline(state, sent, event, len(items)),
         sent=None,
-        attempts=0,
-        attempt_size=0,
-        overflow_spent=False,
         last_call_at=entry.at,
     )
+    if event.complete:
+        answered = replace(answered, attempts=0, attempt_size=0, overflow_spent=False)
     return State(answered, items)
 
 
