@@ -90,9 +90,7 @@ def test_every_border_is_one_no_token_spans(text: str) -> None:
         assert reference().encode_ordinary(left) + reference().encode_ordinary(right) == whole
 
 
-@pytest.mark.parametrize(
-    "text", ["日本語" * 30_000, "x" * 100_000, "0123456789abcdef" * 5_000, "あ" * 70_000]
-)
+@pytest.mark.parametrize("text", ["日本語" * 30_000, "x" * 100_000, "0123456789abcdef" * 5_000, "あ" * 70_000])
 def test_text_without_borders_is_close(text: str) -> None:
     ours, exact = tokens.load_counter().count(text), len(reference().encode_ordinary(text))
     assert abs(ours - exact) <= 0.002 * exact + 1
@@ -144,9 +142,7 @@ def test_what_is_not_about_the_text_passes(error: BaseException) -> None:
         failing(error).count("text")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("é€", 2), ("\ud800", 1)]
-)
+@pytest.mark.parametrize(("text", "expected"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("é€", 2), ("\ud800", 1)])
 def test_approximate(text: str, expected: int) -> None:
     counter = tokens.ApproximateCounter()
     assert (counter.count(text), counter.encoding) == (expected, "bytes/4")

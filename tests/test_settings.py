@@ -1,0 +1,143 @@
+"""Settings: who decides, what is refused and how it is said, and that the page about them is current (design 8)."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ullage import settings
+from ullage.core.errors import BadInput
+from ullage.settings import Source
+
+ROOT = Path(__file__).parents[1]
+RANKED = [source for source in Source if source is not Source.DEFAULT]
+
+
+@pytest.mark.parametrize("first", range(len(RANKED)))
+def test_the_first_source_wins(first: int) -> None:
+    said = {source: {"profile": f"p{rank}"} for rank, source in enumerate(RANKED) if rank >= first}
+    resolved = settings.resolve(said)
+    assert resolved.settings.profile == f"p{first}"
+    assert resolved.sources["profile"] is RANKED[first]
+    assert resolved.sources["window"] is Source.DEFAULT
+
+
+def test_none_says_nothing() -> None:
+    said = {Source.COMMAND_LINE: {"window": None}, Source.EDITOR: {"window": 32_000}}
+    assert settings.resolve(said).settings.window == 32_000
+
+
+def check_refused(source: Source, said: dict[str, Any], *words: str) -> None:
+    """The error names the setting, its source and what to do."""
+    with pytest.raises(BadInput) as caught:
+        settings.resolve({source: said})
+    report = caught.value.report
+    for word in (*words, source.value):
+        assert word in report.message
+    assert report.hint or "limits." in report.message
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        ({"windw": 5}, "windw"),
+        ({"window": "large"}, "window"),
+        ({"window": 10}, "window"),
+        ({"output_cap": 0}, "output_cap"),
+        ({"profile": "../x"}, "profile"),
+        ({"compaction_auto": "perhaps"}, "compaction_auto"),
+        ({"limits.core.none": 1}, "limits.core.none"),
+        ({"limits.core.checkpoint_bytes": 0}, "checkpoint_bytes"),
+        ({"limits.core.checkpoint_bytes": "1.5"}, "checkpoint_bytes"),
+        ({"limits.core.checkpoint_bytes": True}, "checkpoint_bytes"),
+    ],
+)
+def test_bad_values_are_refused(said: dict[str, Any], word: str) -> None:
+    check_refused(Source.ENVIRONMENT, said, word)
+
+
+def test_an_answer_must_fit_the_window() -> None:
+    with pytest.raises(BadInput, match="output_cap must be smaller than window"):
+        settings.resolve({Source.EDITOR: {"window": 8_000, "output_cap": 8_000}})
+
+
+@pytest.mark.parametrize("name", sorted(set(settings.names()) - settings.WORKSPACE_MAY_SET))
+def test_a_workspace_file_may_not_set(name: str) -> None:
+    check_refused(Source.WORKSPACE_FILE, {name: 1}, name)
+
+
+def test_limits_are_settings() -> None:
+    resolved = settings.resolve({Source.USER_FILE: {"limits.core.checkpoint_bytes": "5"}})
+    assert resolved.limits.core.checkpoint_bytes == 5
+    assert resolved.limits.wire == settings.Limits().wire
+
+
+def test_every_package_s_limits_are_composed_and_frozen() -> None:
+    declared = {path.parent.name for path in (ROOT / "server" / "ullage").glob("*/limits.py")}
+    assert declared == {field.name for field in dataclasses.fields(settings.Limits)}
+    for package in declared:
+        limits = importlib.import_module(f"ullage.{package}.limits").Limits()
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(limits, dataclasses.fields(limits)[0].name, 1)
+
+
+def test_the_environment() -> None:
+    environ = {
+        "ULLAGE_WINDOW": "200000",
+        "ULLAGE_HANDOFF": "off",
+        "ULLAGE_MODEL": "",
+        "ULLAGE_DATA": "x",
+        "WINDOW": "5",
+    }
+    environ["ULLAGE_LIMITS_CORE_CHECKPOINT_BYTES"] = "7"
+    resolved = settings.resolve({Source.ENVIRONMENT: settings.from_environment(environ)})
+    assert (resolved.settings.window, resolved.settings.handoff, resolved.settings.model) == (200_000, False, None)
+    assert resolved.limits.core.checkpoint_bytes == 7
+
+
+def test_no_two_settings_share_a_variable() -> None:
+    assert len({settings.variable(name) for name in settings.names()}) == len(settings.names())
+
+
+def test_the_command_line() -> None:
+    parser = argparse.ArgumentParser()
+    settings.add_arguments(parser)
+    args = parser.parse_args(["--window", "64000", "--no-handoff", "--home", "~/x"])
+    said = settings.from_arguments(args)
+    assert {name: value for name, value in said.items() if value is not None}.keys() == {"window", "handoff", "home"}
+    resolved = settings.resolve({Source.COMMAND_LINE: said})
+    assert (resolved.settings.window, resolved.settings.handoff) == (64_000, False)
+    assert resolved.settings.home == Path.home() / "x"
+    assert "80 %" in parser.format_help()
+
+
+def test_a_settings_file(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    assert settings.from_file(file) == {}
+    file.write_text('profile = "blade"\n[limits.core]\ncheckpoint_bytes = 9\n', encoding="utf-8")
+    assert settings.from_file(file) == {"profile": "blade", "limits.core.checkpoint_bytes": 9}
+    for content in (b"profile = ", b"\xff"):
+        file.write_bytes(content)
+        with pytest.raises(BadInput, match=r"settings\.toml"):
+            settings.from_file(file)
+
+
+def test_the_page_names_every_setting() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert [name for name in settings.names() if f"| `{name}` |" not in page] == []
+
+
+def test_the_generator_finds_stale_pages() -> None:
+    """`make check` runs the same; here only that it looks at this page."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"], capture_output=True, text=True, check=False
+    )
+    assert "settings.md: stale" not in done.stdout
+    assert done.stderr == ""
