@@ -212,11 +212,8 @@ def export_view(entries: Iterable[Entry]) -> Iterator[Shown]:
 
 
 def fork_view(event: Event) -> bool:
-    """Whether a fork copies this event. Handoffs and the queue stay behind; the repairs were of another file."""
-    match event:
-        case HandoffRecorded() | PromptEdited() | PromptRemoved() | QueueHeld() | QueueReleased():
-            return False
-        case LogRepaired() | DamageAccepted() | SessionForked():
-            return False
-        case _:
-            return True
+    """Whether a fork copies this event. Handoffs stay behind; damage and its repair were of another file.
+
+    Queue events are copied, since an edited prompt may have become a turn; `SessionForked` clears what still waits.
+    """
+    return not isinstance(event, HandoffRecorded | LogRepaired | DamageAccepted)

@@ -1,0 +1,95 @@
+"""What a session tells those who listen. Durable updates carry a seq; everything else is about right now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ullage.core.commands import CompactionOutcome
+from ullage.core.context import CompactionReport, Occupancy, Reason, Strategy
+from ullage.core.errors import ErrorReport
+from ullage.core.events import Stop
+from ullage.core.state import Totals
+from ullage.core.views import Shown
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """A durable update, synced before it is told."""
+
+    shown: Shown
+
+
+class DeltaKind(StrEnum):
+    TEXT = "text"
+    REASONING = "reasoning"
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of the answer that is being streamed; never logged.
+
+    `offset` counts code points of this message's kind before this piece, `after_seq` is the newest durable seq.
+    """
+
+    after_seq: int
+    message_id: str
+    kind: DeltaKind
+    offset: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Occupied:
+    """The one number, whenever it changed. `totals` are tokens paid for so far."""
+
+    occupancy: Occupancy
+    totals: Totals
+
+
+class CompactionStatus(StrEnum):
+    STARTED = "started"
+    SUMMARISING = "summarising"
+    RETRYING = "retrying"
+    GATED = "gated"
+    COMMITTED = "committed"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """Where a compaction stands. `report` comes with `committed`, `error` with `failed` and `skipped`."""
+
+    status: CompactionStatus
+    reason: Reason
+    profile: str
+    strategy: Strategy | None = None
+    report: CompactionReport | None = None
+    error: ErrorReport | None = None
+
+
+Notice = Updated | Delta | Occupied | Compacted
+Listener = Callable[[str, Notice], None]
+"""Called on the loop with the session id; must not block."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOutcome:
+    """How a prompt ended: a turn's stop, or None for steering that entered a running turn."""
+
+    stop: Stop | None
+    error: ErrorReport | None
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionAnswer:
+    """How a manual compaction ended."""
+
+    outcome: CompactionOutcome
+    report: CompactionReport | None
+    error: ErrorReport | None
