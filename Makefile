@@ -9,13 +9,13 @@ BIN := .venv/bin
 DIR ?= .
 TESTS ?= tests
 
-.PHONY: help demo test test-slow check bench docs clean
+.PHONY: help demo test test-slow check check-lint check-format check-types check-rules check-pages bench docs clean
 
 help:
 	@echo 'make demo DIR=folder   a session in that folder, without a key and read-only'
 	@echo 'make test              the tests (TESTS=tests/core for a part)'
 	@echo 'make test-slow         all tests, also those too slow for CI'
-	@echo 'make check             lint, format, types, import rules, generated files'
+	@echo 'make check             lint, format, types, import rules, generated pages (make -k check: all at once)'
 	@echo 'make bench             measure the goals'
 	@echo 'make docs              write the generated pages'
 
@@ -36,11 +36,21 @@ test: .venv/.installed
 test-slow: .venv/.installed
 	$(BIN)/python -m pytest -q -n auto --dist loadfile $(TESTS)
 
-check: .venv/.installed
+check: check-lint check-format check-types check-rules check-pages
+
+check-lint: .venv/.installed
 	$(BIN)/ruff check .
+
+check-format: .venv/.installed
 	$(BIN)/ruff format --check .
+
+check-types: .venv/.installed
 	$(BIN)/mypy
+
+check-rules: .venv/.installed
 	$(BIN)/python -m pytest -q tests/test_architecture.py
+
+check-pages: .venv/.installed
 	$(BIN)/python docs/generate.py --check
 
 bench: .venv/.installed

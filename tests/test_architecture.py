@@ -39,7 +39,7 @@ EVERYTHING = {"settings", "cli", "__main__"}
 PURE = {"core", "context"}
 # fmt: off
 PURE_MAY_IMPORT = {
-    "__future__", "abc", "base64", "binascii", "bisect", "collections", "copy", "dataclasses", "difflib",
+    "__future__", "abc", "base64", "binascii", "bisect", "collections", "copy", "dataclasses", "datetime", "difflib",
     "enum", "functools", "hashlib", "heapq", "html", "itertools", "json", "math", "operator", "posixpath",
     "re", "shlex", "string", "struct", "textwrap", "types", "typing", "unicodedata", "zlib",
 }
@@ -47,6 +47,8 @@ PURE_MAY_IMPORT = {
 """Modules without I/O, clock, random or tasks; and of `pathlib` only the pure paths."""
 PURE_PATHS = {"PurePath", "PurePosixPath"}
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval", "breakpoint"}
+CLOCK_CALLS = {"now", "today", "utcnow"}
+"""A `datetime` is a value; asking it for the time is not pure."""
 
 PYDANTIC_IN = {"editors", "tools", "settings"}
 MAX_FUNCTION, MAX_FILE = 80, 400
@@ -103,6 +105,8 @@ def impurities(path: Path) -> Iterator[str]:
         match node:
             case ast.Call(func=ast.Name(id=called)) if called in IMPURE_CALLS:
                 yield f"line {node.lineno} calls {called}"
+            case ast.Call(func=ast.Attribute(attr=called)) if called in CLOCK_CALLS:
+                yield f"line {node.lineno} asks the clock"
 
 
 def dropped_tasks(tree: ast.Module) -> Iterator[int]:
@@ -246,6 +250,8 @@ def test_a_wrong_import_is_found(
         ("from pathlib import PurePosixPath", 0),
         ("import json, time", 1),
         ("open('x')", 1),
+        ("from datetime import datetime\ndatetime.now()", 1),
+        ("from datetime import datetime\ndatetime(2026, 1, 1)", 0),
     ],
 )
 def test_an_impurity_is_found(code: str, findings: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

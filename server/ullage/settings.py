@@ -22,7 +22,9 @@ from typing import Any, Final, Self
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+import ullage.context.limits
 import ullage.core.limits
+import ullage.providers.limits
 import ullage.storage.limits
 import ullage.tools.limits
 import ullage.wire.limits
@@ -53,6 +55,8 @@ class Limits:
     """The limits of every package."""
 
     core: ullage.core.limits.Limits = field(default_factory=ullage.core.limits.Limits)
+    context: ullage.context.limits.Limits = field(default_factory=ullage.context.limits.Limits)
+    providers: ullage.providers.limits.Limits = field(default_factory=ullage.providers.limits.Limits)
     storage: ullage.storage.limits.Limits = field(default_factory=ullage.storage.limits.Limits)
     tools: ullage.tools.limits.Limits = field(default_factory=ullage.tools.limits.Limits)
     wire: ullage.wire.limits.Limits = field(default_factory=ullage.wire.limits.Limits)
