@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ullage.core.errors import Refused
@@ -77,7 +78,7 @@ def _compile(lines: list[str]) -> GitIgnoreSpec | None:
     for line in lines:
         try:
             GitIgnoreSpec.from_lines([line])
-        except ValueError:
+        except (ValueError, re.error):
             continue  # one bad line must not switch the others off
         good.append(line)
     return GitIgnoreSpec.from_lines(good) if good else None

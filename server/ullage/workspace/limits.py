@@ -12,6 +12,9 @@ class Limits:
     path_characters: int = 4096
     """Longest path text accepted; Linux's own PATH_MAX."""
 
+    path_names: int = 128
+    """Most names in a path; each costs a look for a link and for a `.gitignore`, so thousands would stall a call."""
+
     file_bytes: int = 128 * 1024 * 1024
     """Biggest regular file that is opened at all; scanning this much for a line takes well under a second."""
 

@@ -14,7 +14,9 @@ import unicodedata
 from dataclasses import dataclass
 
 from ullage.core.errors import Refused
+from ullage.workspace.limits import Limits
 
+_LIMITS = Limits()
 _NAME_BYTES = 255  # NAME_MAX of every file system we run on
 
 # What a shell or a browser would expand. We expand nothing, and saying so beats "not found".
@@ -44,7 +46,7 @@ class WorkspacePath:
 ROOT = WorkspacePath()
 
 
-def parse_path(text: str, roots: tuple[str, ...] = (), *, max_characters: int = 4096) -> WorkspacePath:
+def parse_path(text: str, roots: tuple[str, ...] = (), limits: Limits = _LIMITS) -> WorkspacePath:
     """Read a path as a model or an editor writes it: relative with `/`, or absolute and textually below a root.
 
     `a//b`, `./a` and `a/` are tidied; `..` is never resolved, since what it means depends on links.
@@ -52,8 +54,8 @@ def parse_path(text: str, roots: tuple[str, ...] = (), *, max_characters: int = 
     Raises:
         Refused: `bad_path` for text that is no path, `outside_workspace` for a path that leads out.
     """
-    if not text or len(text) > max_characters:
-        raise _bad(text, "is empty" if not text else f"is longer than {max_characters} characters")
+    if not text or len(text) > limits.path_characters:
+        raise _bad(text, "is empty" if not text else f"is longer than {limits.path_characters} characters")
     if "\\" in text or any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
         raise _bad(text, "holds a backslash or a control character")
     if _SCHEME.match(text):
@@ -61,6 +63,8 @@ def parse_path(text: str, roots: tuple[str, ...] = (), *, max_characters: int = 
     parts = tuple(part for part in _below(text, roots).split("/") if part not in ("", "."))
     if ".." in parts:
         raise _outside(text, "climbs with '..'")
+    if len(parts) > limits.path_names:
+        raise _bad(text, f"has more than {limits.path_names} names")
     if any(len(part.encode()) > _NAME_BYTES for part in parts):
         raise _bad(text, f"has a name longer than {_NAME_BYTES} bytes")
     return WorkspacePath(parts)

@@ -166,7 +166,7 @@ class WorkspaceRoot:
 
     def locate(self, text: str) -> WorkspacePath:
         """Read a path a model or an editor wrote; absolute ones may name the root as given or as resolved."""
-        return parse_path(text, self._names, max_characters=self.limits.path_characters)
+        return parse_path(text, self._names, self.limits)
 
     @contextmanager
     def opened(self, path: WorkspacePath, *, hard_links: bool = True) -> Iterator[OpenedFile]:

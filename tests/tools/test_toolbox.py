@@ -1,0 +1,103 @@
+"""The toolbox as a whole: schemas, arguments, errors."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from tests.tools.hands import Hands
+
+from ullage.core.messages import Op
+from ullage.core.ports import Tools
+from ullage.tools.toolbox import Toolbox
+
+
+def test_specs_are_sorted_and_stable(hands: Hands) -> None:
+    """The prefix of every request holds them: the same text in every session and process."""
+    tools: Tools = hands.toolbox()
+    specs = tools.specs()
+    assert [spec.name for spec in specs] == ["glob", "grep", "list", "read", "read_output"]
+    assert tools.specs() is specs
+    for spec in specs:
+        jsonschema.Draft202012Validator.check_schema(spec.schema)
+        assert json.dumps(spec.schema) == json.dumps(spec.schema, sort_keys=True)
+        assert spec.description and not spec.changes
+        assert all("description" in field for field in spec.schema["properties"].values())
+
+
+def test_a_schema_in_full(hands: Hands) -> None:
+    schema = {spec.name: spec.schema for spec in hands.toolbox().specs()}["read"]
+    assert schema == {
+        "additionalProperties": False,
+        "properties": {
+            "first_line": {
+                "default": 1,
+                "description": "First line to show, counting from 1.",
+                "minimum": 1,
+                "type": "integer",
+            },
+            "lines": {
+                "default": 500,
+                "description": "How many lines to show, at most 2000.",
+                "minimum": 1,
+                "type": "integer",
+            },
+            "path": {"description": "File, relative to the workspace folder.", "type": "string"},
+        },
+        "required": ["path"],
+        "type": "object",
+    }
+
+
+ARGUMENT_ROWS = {
+    "no JSON": ("read", "{path:", "Expected a JSON object with 'path' (required), 'first_line', 'lines'."),
+    "no object": ("read", "[]", "object"),
+    "missing": ("read", "{}", "path: Field required"),
+    "nothing at all": ("read", "", "path: Field required"),
+    "unknown name": ("read", '{"path": "a", "file": "b"}', "file: Extra inputs are not permitted"),
+    "wrong type": ("read", '{"path": 5}', "path: Input should be a valid string"),
+    "out of range": ("read", '{"path": "a", "first_line": 0}', "first_line: Input should be greater than"),
+    "huge number": ("read", '{"path": "readme.md", "first_line": 1' + "0" * 30 + "}", "behind its end"),
+    "not a number": ("read", '{"path": "a", "lines": NaN}', "lines: "),
+    "lone surrogate": ("read", '{"path": "\\ud800"}', "Bad arguments for 'read'"),
+    "raw surrogate": ("read", '{"path": "\ud800"}', "does not exist"),
+    "very deep": ("read", "[" * 100_000, "Bad arguments for 'read'"),
+    "no reference": ("read_output", '{"reference": "../../x"}', "reference: String should match pattern"),
+    "unknown tool": ("bash", '{"command": "rm"}', "The tools are: glob, grep, list, read, read_output."),
+}
+
+
+@pytest.mark.parametrize("row", ARGUMENT_ROWS)
+async def test_bad_arguments(hands: Hands, row: str) -> None:
+    """An outcome that says what is expected, never an exception."""
+    tool, raw, says = ARGUMENT_ROWS[row]
+    outcome = await hands.toolbox().run(tool, raw)
+    assert outcome.is_error and says in outcome.text
+    assert outcome.facts is not None and outcome.facts.detail
+
+
+async def test_no_arguments_are_an_empty_object(hands: Hands) -> None:
+    """Some servers write no text at all for a call without arguments."""
+    outcome = await hands.toolbox().run("list", "")
+    assert not outcome.is_error and "readme.md" in outcome.text
+
+
+async def test_a_fault_of_ours_is_an_outcome(hands: Hands, caplog: pytest.LogCaptureFixture) -> None:
+    """Never a traceback at a model or a user; it is in the log."""
+
+    def broken() -> list[object]:
+        raise RuntimeError("a bug")
+
+    box = Toolbox(hands.root, hands.blobs, broken)  # type: ignore[arg-type]
+    outcome = await box.run("read_output", json.dumps({"reference": "0" * 64}))
+    assert outcome.is_error and "a bug" not in outcome.text and "a bug" in caplog.text
+    assert outcome.facts is not None and outcome.facts.op is Op.READ
+
+
+async def test_root_gone(hands: Hands) -> None:
+    """P12 through the tools."""
+    hands.ws.rename(hands.ws.parent / "moved")
+    calls = {"read": {"path": "readme.md"}, "list": {}, "glob": {"pattern": "*"}, "grep": {"pattern": "x"}}
+    for tool, arguments in calls.items():
+        await hands.refused(tool, "root_gone", **arguments)
