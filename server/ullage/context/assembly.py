@@ -1,0 +1,199 @@
+"""Making a replacement from a plan: what is kept, part by part, each within its share (design 6.9).
+
+Invariant: the active task, people's words and the tail are disjoint: nothing that was said stands twice. What came
+after the plan's source is carried over whole. The same inputs give the same replacement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ullage.context.digest import digest
+from ullage.context.ledger import ledger_text, summary_of
+from ullage.context.limits import LIMITS
+from ullage.context.profiles.profile import Profile
+from ullage.context.replacement import head_tokens
+from ullage.context.shorten import clip_tokens
+from ullage.context.tail import fill_tail, image_note, sound
+from ullage.core.context import CompactionPlan, Kept, Replacement, RestoredFile, Strategy, Word
+from ullage.core.messages import Image, Message, Role
+from ullage.core.ports import TokenCounter
+from ullage.core.state import MessageItem, ReplacementItem, State
+from ullage.core.units import Unit, units
+
+_WORD_FRAMING = 6
+"""What a word costs in a head beside its text."""
+_WORD_LEAST = 60
+"""No word is shortened to less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A state cut for a compaction: the earlier replacement, messages to replace, and those that came after.
+
+    Handoffs are in neither: they end with their epoch.
+    """
+
+    earlier: Replacement | None
+    messages: tuple[Kept, ...]
+    units: tuple[Unit, ...]
+    carried: tuple[Kept, ...]
+
+
+def cut_source(state: State, source_seq: int) -> Source:
+    """Cut at a seq, or before the unit that reaches over it. Linear in messages."""
+    earlier: Replacement | None = None
+    kept: list[Kept] = []
+    for item in state.items:
+        if isinstance(item, MessageItem):
+            kept.append(Kept(item.seq, item.message, item.tokens))
+        elif isinstance(item, ReplacementItem):
+            earlier = item.replacement
+    cuts = units([piece.message for piece in kept])
+    within = len(cuts)
+    while within and kept[cuts[within - 1].end - 1].seq > source_seq:
+        within -= 1
+    end = cuts[within - 1].end if within else 0
+    return Source(earlier, tuple(kept[:end]), tuple(cuts[:within]), tuple(kept[end:]))
+
+
+def assemble(
+    plan: CompactionPlan,
+    state: State,
+    counter: TokenCounter,
+    profile: Profile,
+    files: Iterable[RestoredFile],
+    fence: str,
+    summary: str | None = None,
+) -> Replacement:
+    """The replacement that a plan leads to, of at most `plan.target` tokens where that is possible.
+
+    `files` are what was restored, newest first; `fence` is a random word; `summary` is a model's ledger. Without one
+    the digest is the ledger, and what a model wrote at an earlier compaction is kept.
+    """
+    source, shares, most = cut_source(state, plan.source_seq), profile.shares, plan.target
+    carried = tuple(sound(source.carried, counter))
+    room = most - sum(kept.tokens for kept in carried)
+    task = _task(state, carried)
+    words = _words(source, {word.message_id for word in task})
+    bare = Replacement(
+        ledger_text("", digest(state, most * shares.digest // 100, counter)),
+        tuple(_chosen(task, room, counter)),
+        (),
+        tuple(_fitted(files, most * shares.files // 100, counter)),
+        fence,
+        (),
+        0,
+    )
+    said = _chosen(words, most * shares.words // 100, counter)
+    left = room - head_tokens(replace(bare, words=tuple(said)), counter)
+    if text := summary if summary is not None else _earlier_summary(source):
+        short = clip_tokens(text, max(0, left) * shares.summary // 100, counter)
+        bare = replace(bare, ledger=ledger_text(short, bare.ledger.partition("\n")[2]))
+        left = room - head_tokens(replace(bare, words=tuple(said)), counter)
+    tail = _tail(source, {word.message_id for word in task}, left, counter, plan, state)
+    in_tail = {kept.message.message_id for kept in tail}
+    said = _chosen([word for word in words if word.message_id not in in_tail], most * shares.words // 100, counter)
+    return _within(replace(bare, words=tuple(said), tail=(*tail, *carried)), most, counter)
+
+
+def least_tokens(state: State, source_seq: int, counter: TokenCounter) -> int:
+    """Tokens that no replacement of this source goes below: task, bare ledger, and what came after the source."""
+    carried = cut_source(state, source_seq).carried
+    bare = Replacement(ledger_text("", digest(state, 0, counter)), tuple(_task(state, carried)), (), (), "", (), 0)
+    return head_tokens(bare, counter) + sum(kept.tokens for kept in carried)
+
+
+# --- words ---
+
+
+def _task(state: State, carried: Iterable[Kept]) -> list[Word]:
+    """The open turn's request and every steering message, except what is carried over anyway."""
+    turn = state.facts.open_turn
+    after = {kept.message.message_id for kept in carried}
+    said = [message for message in turn.task if message.message_id not in after] if turn else []
+    return [Word(message.message_id, _said(message)) for message in said]
+
+
+def _words(source: Source, task: set[str]) -> list[Word]:
+    """What people said before, oldest first, each once: of the earlier replacement, then of the source."""
+    earlier = (*source.earlier.words, *source.earlier.task) if source.earlier else ()
+    said = [kept.message for kept in source.messages if kept.message.role is Role.USER]
+    words = {word.message_id: word for word in earlier}
+    for message in said:
+        words.setdefault(message.message_id, Word(message.message_id, _said(message)))
+    return [word for word in words.values() if word.message_id not in task and word.text.strip()]
+
+
+def _said(message: Message) -> str:
+    """A person's message as text; images become notes."""
+    notes = [image_note(part) for part in message.parts if isinstance(part, Image)]
+    return "\n".join([message.text, *notes])
+
+
+def _chosen(words: list[Word], room: int, counter: TokenCounter) -> list[Word]:
+    """The newest words that fit, verbatim; one that does not is shortened to half of what is left."""
+    chosen: list[Word] = []
+    for word in reversed(words):
+        if room < _WORD_LEAST:
+            break
+        tokens = counter.count(word.text) + _WORD_FRAMING
+        if tokens > room:
+            text = clip_tokens(word.text, max(_WORD_LEAST, room // 2) - _WORD_FRAMING, counter, word.message_id)
+            word, tokens = Word(word.message_id, text), counter.count(text) + _WORD_FRAMING
+        room -= tokens
+        chosen.append(word)
+    return chosen[::-1]
+
+
+# --- files, summary, tail ---
+
+
+def _fitted(files: Iterable[RestoredFile], room: int, counter: TokenCounter) -> Iterable[RestoredFile]:
+    """The newest files that fit; the first that does not is cut at a line end, and those after it are left out."""
+    for file in files:
+        text = _beginning(file.text, LIMITS.restored_lines, LIMITS.restored_bytes)
+        while text and counter.count(text) > room:
+            text = _beginning(text, len(text.splitlines()) // 2, LIMITS.restored_bytes)
+        if not text.strip():
+            return
+        yield replace(file, text=text)
+        room -= counter.count(text)
+        if len(text) < len(file.text):
+            return
+
+
+def _beginning(text: str, lines: int, size: int) -> str:
+    """The first lines of a text, cut at a line end if they have more than `size` bytes, and in a line if one has."""
+    text = "".join(text.splitlines(keepends=True)[:lines])
+    if len(text.encode()) <= size:
+        return text
+    short = text.encode()[:size].decode("utf-8", "ignore")
+    return short[: short.rfind("\n") + 1] or short
+
+
+def _earlier_summary(source: Source) -> str:
+    return summary_of(source.earlier.ledger) if source.earlier else ""
+
+
+def _tail(
+    source: Source, task: set[str], room: int, counter: TokenCounter, plan: CompactionPlan, state: State
+) -> tuple[Kept, ...]:
+    turn = state.facts.open_turn
+    kept = [piece for piece in source.messages if piece.message.message_id not in task]
+    cuts = source.units if len(kept) == len(source.messages) else units([piece.message for piece in kept])
+    plain = plan.strategy is not Strategy.MODEL
+    return fill_tail(kept, cuts, room, counter, plain=plain, pending=set(turn.pending) if turn else set())
+
+
+def _within(replacement: Replacement, most: int, counter: TokenCounter) -> Replacement:
+    """The replacement with its head counted. Sums of parts are estimates, so the oldest words give way if need be."""
+    words = replacement.words
+    while True:
+        replacement = replace(
+            replacement, words=words, head_tokens=head_tokens(replace(replacement, words=words), counter)
+        )
+        if replacement.tokens <= most or not words:
+            return replacement
+        words = words[1:]

@@ -1,0 +1,234 @@
+"""Deciding about compaction: whether a step may go on, what a compaction will do, whether its result passes.
+
+Invariant: no request is sent at or above the compaction line, and a compaction that is committed makes the next request
+smaller and leaves it below the handoff line. What can't lead there is refused before any call, with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ullage.context.assembly import least_tokens
+from ullage.context.handoff import HandoffState, handoff_state, handoff_tokens, planned_reminder
+from ullage.context.limits import LIMITS
+from ullage.context.occupancy import FixedPart, count_message, lines, occupancy
+from ullage.context.profiles.profile import Profile
+from ullage.core.checkpoint import VERSION, checkpoint_problem
+from ullage.core.context import (
+    Budget,
+    CompactFirst,
+    CompactionPlan,
+    CompactionReport,
+    HandoffFirst,
+    Impossible,
+    Occupancy,
+    Phase,
+    Proceed,
+    Reason,
+    Replacement,
+    StepPlan,
+    Strategy,
+)
+from ullage.core.errors import ErrorReport
+from ullage.core.events import CheckpointCommitted
+from ullage.core.messages import Message, Role, Text
+from ullage.core.ports import TokenCounter
+from ullage.core.state import State
+
+# --- before a step ---
+
+
+def plan_step(
+    state: State, fixed: FixedPart, budget: Budget, counter: TokenCounter, *, too_large: bool = False
+) -> StepPlan:
+    """What comes before the next provider call (design 6.3). `too_large`: the request's bytes exceed their limit."""
+    now = occupancy(state, fixed.tokens, budget)
+    if now.phase is not Phase.UNKNOWN and fixed.tokens >= budget.compaction_line:
+        return Impossible(now, _fixed_too_large(fixed, budget))
+    if now.phase is Phase.COMPACTION_DUE or too_large:
+        refusal = _no_compaction(state, now)
+        return Impossible(now, refusal) if refusal else CompactFirst(now, Reason.THRESHOLD)
+    if now.phase is Phase.HANDOFF_BAND and state.facts.config.handoff and handoff_state(state) is HandoffState.NONE:
+        reminder = Message("", Role.USER, (Text(planned_reminder(now.used, budget)),), "")
+        tokens = count_message(reminder, counter)
+        if now.used + tokens < budget.compaction_line:
+            return HandoffFirst(now, tokens)
+    return Proceed(now)
+
+
+def recovery_refusal(state: State, now: Occupancy) -> ErrorReport | None:
+    """Why a provider's refusal for size must not be recovered from by a compaction; None when it may."""
+    if state.facts.overflow_spent:
+        return _no_progress(now)
+    return _no_compaction(state, now)
+
+
+def _no_compaction(state: State, now: Occupancy) -> ErrorReport | None:
+    """Why no automatic compaction may run; None when it may."""
+    if not state.facts.config.auto_compaction:
+        return ErrorReport(
+            "compaction_off",
+            f"The next request would take {now.used:,} tokens, and automatic compaction is off.",
+            "Compact by hand, choose a model with a larger window, or turn automatic compaction on.",
+            _figures(now),
+        )
+    return _no_progress(now) if state.facts.attempts >= LIMITS.attempts else None
+
+
+def _no_progress(now: Occupancy) -> ErrorReport:
+    return ErrorReport(
+        "compaction_no_progress",
+        f"Compacting did not make the next request small enough ({now.used:,} tokens).",
+        "Compact by hand, choose a model with a larger window, or fork from an earlier point.",
+        _figures(now),
+    )
+
+
+def _figures(now: Occupancy) -> tuple[tuple[str, str | int], ...]:
+    return (("used", now.used), ("compaction_line", now.budget.compaction_line), ("window", now.budget.window or 0))
+
+
+def _fixed_too_large(fixed: FixedPart, budget: Budget) -> ErrorReport:
+    biggest = fixed.parts[:3]
+    named = ", ".join(f"{name} {tokens:,}" for name, tokens in biggest)
+    return ErrorReport(
+        "fixed_too_large",
+        f"System prompt and tools alone take {fixed.tokens:,} tokens, and compaction is due at "
+        f"{budget.compaction_line:,}. The biggest parts: {named}.",
+        "Choose a model with a larger window, or fewer tools.",
+        (("fixed", fixed.tokens), ("compaction_line", budget.compaction_line), *biggest),
+    )
+
+
+# --- the plan ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Tokens a replacement may take: what the gate wants, and what nothing may pass, with the word for it."""
+
+    wanted: int
+    most: int
+    code: str
+
+
+def plan(
+    state: State,
+    reason: Reason,
+    now: Occupancy,
+    fixed: FixedPart,
+    profile: Profile,
+    counter: TokenCounter,
+    *,
+    instructions: str = "",
+    limit: int | None = None,
+    has_summariser: bool = False,
+) -> CompactionPlan | ErrorReport:
+    """What a compaction of this state will do, or why none makes sense. `limit` is the window a provider named."""
+    if now.budget.input_budget and fixed.tokens >= now.budget.compaction_line:
+        return _fixed_too_large(fixed, now.budget)
+    source_seq = state.facts.last_seq
+    source = state.tokens - handoff_tokens(state)
+    least = least_tokens(state, source_seq, counter)
+    if source - least < LIMITS.smallest_gain:
+        return _nothing_to_gain(source, least)
+    bounds = _bounds(state, reason, now, source, limit)
+    if least > bounds.most:
+        return _too_large(bounds, least, fixed, now)
+    return CompactionPlan(
+        reason,
+        Strategy.MODEL if has_summariser else Strategy.DETERMINISTIC,
+        profile.name,
+        source_seq,
+        state.facts.revision,
+        source,
+        now.used,
+        min(max(bounds.wanted, least), bounds.most),
+        instructions,
+        ask_frontier=reason is not Reason.MANUAL and handoff_state(state) is HandoffState.NONE,
+    )
+
+
+def _bounds(state: State, reason: Reason, now: Occupancy, source: int, limit: int | None) -> _Bounds:
+    """The gate of design 6.10: three limits that give way to what is mandatory, and three that do not."""
+    wanted = min(LIMITS.gate_most, max(LIMITS.gate_floor, source * LIMITS.gate_source_percent // 100))
+    if now.budget.window is not None:
+        wanted = min(wanted, now.budget.window * LIMITS.gate_window_percent // 100)
+    firm = [(source - 1, "nothing_to_gain")]
+    line = _line(now.budget, limit)
+    if line is not None:
+        firm.append((line - 1 - now.fixed, "mandatory_too_large"))
+    if reason is not Reason.MANUAL and state.facts.attempt_size:
+        smaller = state.facts.attempt_size * LIMITS.attempt_percent // 100
+        firm.append((smaller - now.fixed, "compaction_no_progress"))
+    most, code = min(firm)
+    return _Bounds(wanted, most, code)
+
+
+def _line(budget: Budget, limit: int | None) -> int | None:
+    """The handoff line, of the window that the provider named if that is the smaller one; None when unknown."""
+    known = [budget.handoff_line] if budget.input_budget else []
+    if limit is not None:
+        reserve = budget.reserve if 2 * budget.reserve <= limit else limit // LIMITS.reserve_window_part
+        known.append(lines(limit - reserve)[0])
+    return min(known, default=None)
+
+
+def _nothing_to_gain(source: int, least: int) -> ErrorReport:
+    return ErrorReport(
+        "nothing_to_gain",
+        f"There is nothing to compact: of {source:,} tokens, {min(source, least):,} must stay.",
+        "Go on; compact when there is more.",
+        (("source", source), ("mandatory", least)),
+    )
+
+
+def _too_large(bounds: _Bounds, least: int, fixed: FixedPart, now: Occupancy) -> ErrorReport:
+    match bounds.code:
+        case "nothing_to_gain":
+            return _nothing_to_gain(bounds.most + 1, least)
+        case "compaction_no_progress":
+            return _no_progress(now)
+        case _:
+            return ErrorReport(
+                "mandatory_too_large",
+                f"The active task and what must stay with it take {least:,} tokens, system prompt and tools "
+                f"{fixed.tokens:,}; together they leave no room below {bounds.most + 1 + fixed.tokens:,}.",
+                "Choose a model with a larger window, or put long text into a file and name it.",
+                (("mandatory", least), ("fixed", fixed.tokens), ("handoff_line", bounds.most + 1 + fixed.tokens)),
+            )
+
+
+# --- the gate ---
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The replacement passes; the next request will take `after` tokens."""
+
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The replacement does not pass; `reason` is a stable snake_case word."""
+
+    reason: str
+
+
+def gate(
+    plan: CompactionPlan, state: State, replacement: Replacement, fixed: int, budget: Budget
+) -> Accepted | Rejected:
+    """Whether a replacement may be committed: counted, not believed (design 6.10)."""
+    after = fixed + replacement.tokens
+    if plan.revision != state.facts.revision:
+        return Rejected("context_changed")
+    if replacement.tokens > plan.target or replacement.tokens >= plan.source_tokens:
+        return Rejected("insufficient_reduction")
+    if budget.input_budget and after >= budget.handoff_line:
+        return Rejected("above_handoff_line")
+    report = CompactionReport(plan.reason, plan.strategy, plan.profile, plan.before, after, 0, 0)
+    trial = CheckpointCommitted(
+        VERSION, plan.source_seq, plan.revision, state.facts.epoch, replacement, report, state.facts
+    )
+    return Rejected("checkpoint_refused") if checkpoint_problem(trial) else Accepted(after)

@@ -1,0 +1,103 @@
+"""Limits of the context engine. Each is a setting with a sentence; `ullage.settings` composes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How a replacement is filled, in percent of the tokens it may take (design 6.9)."""
+
+    task: int = 20
+    """Active task; raised to its size, since a request that was cut is another request."""
+    words: int = 25
+    """What people said, newest first, verbatim."""
+    digest: int = 10
+    """The part of the ledger that is made from facts."""
+    files: int = 10
+    """Beginnings of recently used files. Less than 10 % of the window too, as a replacement never takes all of it."""
+    summary: int = 50
+    """A model's ledger text, in percent of what is left; the tail has the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Tokens unless a name says otherwise."""
+
+    handoff_tenths: int = 7
+    """The handoff line, in tenths of the input budget (blade 1.1)."""
+    compaction_tenths: int = 8
+    """The compaction line, in tenths of the input budget (blade 1.1)."""
+    reserve_percent: int = 10
+    """Output reserve without an explicit cap, in percent of the window, before it is clamped (blade 1.1)."""
+    reserve_least: int = 8_192
+    """Smallest such reserve, unless the window is small (blade 1.1)."""
+    reserve_most: int = 32_768
+    """Largest such reserve (blade 1.1)."""
+    reserve_window_part: int = 4
+    """Such a reserve is never more than one of so many parts of the window, so that small windows work."""
+
+    message_framing: int = 4
+    """What a message costs beside its text (blade 1.1)."""
+    call_framing: int = 4
+    """What a tool call costs beside its name, arguments and id (blade 1.1)."""
+    tool_framing: int = 8
+    """What a tool's declaration costs beside its JSON (blade 1.1)."""
+    image_tokens: int = 1_600
+    """What any image is estimated at: about what a picture costs after a provider scaled it to 1,568 pixels."""
+
+    reminder_bytes: int = 2_000
+    """Largest handoff reminder, in bytes of UTF-8 (blade 1.1)."""
+
+    request_bytes: int = 24 * 1024 * 1024
+    """Largest request in bytes of JSON; images are left out to stay below it."""
+    image_bytes: int = 5 * 1024 * 1024
+    """Largest image that is sent, in bytes before base64 (Anthropic's API)."""
+    image_side: int = 8_000
+    """Longest side of an image that is sent, in pixels (Anthropic's API)."""
+
+    attempts: int = 2
+    """Automatic compactions between two answers, failed ones included."""
+    attempt_percent: int = 80
+    """What the second of these may lead to, in percent of what the first led to."""
+    gate_most: int = 50_000
+    """Largest replacement, whatever the window (blade 1.4)."""
+    gate_floor: int = 5_000
+    """A replacement of that size passes whatever its share of the source (blade 1.4)."""
+    gate_source_percent: int = 80
+    """Largest replacement in percent of its source (blade 1.4)."""
+    gate_window_percent: int = 50
+    """Largest replacement in percent of the whole window (blade 1.4)."""
+    smallest_gain: int = 1_000
+    """A compaction that can't remove that much is refused before any call: it would only cost."""
+    smallest_unit: int = 200
+    """The tail is full when less than that is left."""
+    head_part: int = 75
+    """Percent of a shortened text that come from its beginning; the rest comes from its end (blade 1.4)."""
+    restored_bytes: int = 8 * 1024
+    """Most bytes of one restored file; a line cap alone lets one minified line fill the window."""
+    restored_lines: int = 200
+    """Most lines of one restored file (blade 1.4)."""
+    plan_tokens: int = 300
+    """Most of the last stated plan that a digest quotes."""
+    error_tokens: int = 400
+    """Most of the newest error that a digest quotes."""
+
+    result_chars: int = 100_000
+    """Largest tool result that a model sees, in characters (blade 1.6)."""
+    result_percent: int = 15
+    """Largest tool result in percent of the input budget."""
+    step_percent: int = 30
+    """All tool results of one step in percent of the input budget."""
+    stub: int = 200
+    """What a shortened result may always take, so that it can say how to read the rest."""
+
+    summary_output: int = 8_000
+    """Output cap of a summary call (blade 1.3)."""
+    summary_message_chars: int = 5_000
+    """Most characters of one message in a summary's input, head and tail (blade 1.3)."""
+
+
+SHARES = Shares()
+LIMITS = Limits()

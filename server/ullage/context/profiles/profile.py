@@ -1,0 +1,15 @@
+"""A profile: a named way of keeping a session inside its window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ullage.context.limits import Shares
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The policies that a compaction is planned and assembled with. `name` stands in every report."""
+
+    name: str
+    shares: Shares

@@ -1,0 +1,36 @@
+"""How much of a tool's output a model sees (design 6.16)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ullage.context.limits import LIMITS
+from ullage.context.shorten import clip, clip_tokens
+from ullage.core.ports import TokenCounter
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A tool result's text as the model will see it. `shortened` asks for the full text to be stored."""
+
+    text: str
+    shortened: bool
+    tokens: int
+
+
+def fit_result(text: str, sha256: str, input_budget: int, step_spent: int, counter: TokenCounter) -> Fitted:
+    """Fit one result into its own share of the input budget and what its step has left.
+
+    `sha256` names the full text for `read_output`; `step_spent` are tokens of the step's earlier results. With an
+    unknown input budget (0) only the limit in characters holds.
+    """
+    short = text
+    where = f"call read_output with {sha256} to page through all of it"
+    if input_budget:
+        one = input_budget * LIMITS.result_percent // 100
+        step = input_budget * LIMITS.step_percent // 100 - step_spent
+        most = max(LIMITS.stub, min(one, step))
+        short = clip_tokens(text, most, counter, where)
+    if len(short) > LIMITS.result_chars:
+        short = clip(text, LIMITS.result_chars - LIMITS.stub, where)
+    return Fitted(short, short != text, counter.count(short))
