@@ -1,0 +1,61 @@
+"""Limits of the providers. `settings` composes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`explorer_*`: how much the offline explorer reads and says. The figures are ours."""
+
+    explorer_window: int = 32_000
+    """Tokens of context it pretends to have; small, so that a session shows what happens when one fills."""
+
+    explorer_answer_tokens: int = 1_200
+    """Most tokens of one answer, tool calls included."""
+
+    explorer_steps: int = 60
+    """Most model calls for one prompt; the last one is the report."""
+
+    explorer_files: int = 40
+    """Most files begun for one prompt; a follow-up prompt goes on with others."""
+
+    explorer_depth: int = 12
+    """Deepest folder, counted from the workspace, whose files are read."""
+
+    explorer_lines_per_step: int = 200
+    """Lines asked for in one step, shared by the reads that run side by side."""
+
+    explorer_reads_per_step: int = 2
+    """Reads that run side by side."""
+
+    explorer_lines_per_file: int = 800
+    """Lines read of one file before the next one is taken."""
+
+    explorer_file_bytes: int = 400_000
+    """Bigger files are listed and not read: they are data more often than text."""
+
+    explorer_listed: int = 300
+    """Most entries asked of one listing; about 4,000 tokens."""
+
+    explorer_hits: int = 20
+    """Most hits asked of one search."""
+
+    explorer_findings: int = 6
+    """Findings of each kind carried from step to step; fewer where an answer would grow too long."""
+
+    explorer_queue: int = 4
+    """Next files named in the plan; more are taken from a new listing when these are read."""
+
+    explorer_path_characters: int = 200
+    """Files with a longer path are left out, since the plan names them in every answer."""
+
+    explorer_excerpt_characters: int = 60
+    """Characters shown of a line that was found."""
+
+    explorer_delta_characters: int = 48
+    """Characters of one piece of the streamed answer."""
+
+    explorer_pace: float = 0.0
+    """Seconds waited between two pieces, for demonstrations."""

@@ -1,0 +1,385 @@
+"""The offline explorer: it finds what is there, says where, outlives compactions, and ends."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from ullage.context.ledger import HEADINGS
+from ullage.core.messages import Role, Text, ToolCall, ToolResult
+from ullage.core.ports import Answer
+from ullage.core.requests import Request, RequestMessage, RequestTool
+from ullage.providers.explorer import Explorer
+from ullage.providers.exploring import survey
+from ullage.providers.limits import Limits
+from ullage.providers.measure import parts_tokens, request_tokens
+from ullage.providers.tokens import ApproximateCounter
+
+COUNT = ApproximateCounter().count
+ALL = ("glob", "grep", "list", "read")
+
+
+# --- a workspace in memory, in the words of the real tools ---
+
+
+def source(number: int) -> str:
+    lines = [f"def function_{number}_{line}(argument):  # does what its name says" for line in range(120)]
+    lines[40] = f"    # TODO: think about number {number}"
+    return "\n".join(lines)
+
+
+def project(modules: int) -> dict[str, str]:
+    files = {f"src/module_{number:02}.py": source(number) for number in range(modules)}
+    files["src/main.py"] = 'import sys\n\n\nif __name__ == "__main__":\n    sys.exit(0)\n'
+    files["tests/test_main.py"] = "import main\n\n\ndef test_it_runs():\n    assert main\n"
+    files["README.md"] = "# A project\n\nIt does things.\n"
+    files["logo.png"] = "\x89PNG"
+    return files
+
+
+@dataclass(frozen=True)
+class FakeTools:
+    files: Mapping[str, str]
+
+    def run(self, call: ToolCall) -> ToolResult:
+        arguments = json.loads(call.arguments)
+        run: Callable[..., str | None] = getattr(self, f"_{call.name}")
+        text = run(**arguments)
+        return ToolResult(call.call_id, text or "no such thing", is_error=text is None)
+
+    def _list(self, path: str, recursive: bool, limit: int) -> str:
+        rows = [f"{name}  {len(text)}" for name, text in sorted(self.files.items()) if self._below(path, name)]
+        return "\n".join(rows[:limit]) or "[nothing here, or all of it is ignored]"
+
+    def _glob(self, pattern: str, limit: int, path: str = ".") -> str:
+        core = re.escape(pattern.removeprefix("**/")).replace(r"\*", ".*")
+        rows = [name for name in sorted(self.files) if self._below(path, name) and re.search(core, name)]
+        return "\n".join(rows[:limit]) or "[no file matches]"
+
+    def _grep(self, pattern: str, path: str, limit: int, ignore_case: bool = False) -> str:
+        wanted = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+        rows = [
+            f"{name}:{number}: {line}"
+            for name, text in sorted(self.files.items())
+            for number, line in enumerate(text.split("\n"), 1)
+            if self._below(path, name) and wanted.search(line)
+        ]
+        return "\n".join(rows[:limit]) or "[no line matches]"
+
+    def _read(self, path: str, first_line: int, lines: int) -> str | None:
+        every = self.files.get(path, "").split("\n")
+        if path not in self.files or first_line > len(every):
+            return None
+        last = min(len(every), first_line + lines - 1)
+        rows = [f"{number:>6}\t{every[number - 1]}" for number in range(first_line, last + 1)]
+        more = [f"[the file goes on; read on with first_line {last + 1}]"] if last < len(every) else []
+        return "\n".join(rows + more)
+
+    @staticmethod
+    def _below(path: str, name: str) -> bool:
+        return path == "." or name.startswith(path + "/")
+
+
+# --- a session in memory ---
+
+
+@dataclass
+class Session:
+    """Runs turns. At `compact_at` tokens the messages are replaced by `summary(session)` and the newest `keep`."""
+
+    files: Mapping[str, str]
+    limits: Limits = field(default_factory=Limits)
+    tools: tuple[str, ...] = ALL
+    compact_at: int = 1_000_000
+    keep: int = 2
+    lossy: bool = False
+    messages: list[RequestMessage] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    prompts: list[str] = field(default_factory=list)
+    compactions: int = 0
+
+    async def prompt(self, text: str) -> str:
+        """One turn; the text of its last answer."""
+        self.prompts.append(text)
+        self._add(Role.USER, Text(text))
+        while True:
+            answer = await self._step()
+            calls = [part for part in answer.parts if isinstance(part, ToolCall)]
+            self.messages.append(RequestMessage(Role.ASSISTANT, answer.parts))
+            if not calls:
+                return self.said[-1]
+            self._add(Role.USER, *map(FakeTools(self.files).run, calls))
+
+    @property
+    def said(self) -> list[str]:
+        return [part.text for answer in self.answers for part in answer.parts if isinstance(part, Text)]
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        return [part for answer in self.answers for part in answer.parts if isinstance(part, ToolCall)]
+
+    async def _step(self) -> Answer:
+        assert len(self.answers) < 500, "it does not end"
+        if self.answers and request_tokens(self._request(), COUNT) > self.compact_at:
+            self._compact()
+        events = [event async for event in Explorer(ApproximateCounter(), self.limits).stream(self._request())]
+        answer = events[-1]
+        assert isinstance(answer, Answer)
+        self.answers.append(answer)
+        return answer
+
+    def _request(self) -> Request:
+        tools = tuple(RequestTool(name, "", "{}") for name in self.tools)
+        return Request("explorer", "Be good.", tools, tuple(self.messages), 1_200, 0)
+
+    def _compact(self) -> None:
+        self.compactions += 1
+        tail = self.messages[-self.keep :] if self.keep else []
+        sections = dict.fromkeys(HEADINGS, "- No evidence.")
+        reads = list(dict.fromkeys(json.loads(c.arguments)["path"] for c in self.calls if c.name == "read"))
+        sections[HEADINGS[2]] = "\n".join(["Files read, newest first:", *(f"- {path}" for path in reversed(reads))])
+        if not self.lossy:
+            sections[HEADINGS[-1]] = "- Last said: " + self.said[-1][:1_200]
+        summary = "\n".join(f"## {heading}\n{text}" for heading, text in sections.items())
+        head = RequestMessage(Role.USER, (Text(summary), Text("Active task:\n" + self.prompts[-1])))
+        self.messages = [head, *tail]
+
+    def _add(self, role: Role, *blocks: Text | ToolResult) -> None:
+        if self.messages and self.messages[-1].role is role:
+            blocks = (*self.messages.pop().blocks, *blocks)  # type: ignore[assignment]
+        self.messages.append(RequestMessage(role, blocks))
+
+
+def check_citations(report: str, files: Mapping[str, str]) -> set[str]:
+    """Every `path:line excerpt` stands there in that file; gives the paths."""
+    cited = re.findall(r"`([^`]+?):(\d+) ([^`]*)`", report)
+    for path, line, excerpt in cited:
+        assert " ".join(files[path].split("\n")[int(line) - 1].split()).startswith(excerpt), (path, line, excerpt)
+    return {path for path, _, _ in cited}
+
+
+def check_honest(session: Session) -> None:
+    """No answer above its limit, and each reports what it took."""
+    for answer in session.answers:
+        spent = parts_tokens(answer.parts, COUNT)
+        assert spent == answer.usage.completion
+        assert spent <= session.limits.explorer_answer_tokens
+
+
+# --- a report ---
+
+
+async def test_it_reports_languages_entry_points_todos_tests_and_sizes() -> None:
+    session = Session(project(4))
+    report = await session.prompt("Have a look at this project.")
+    assert {"src/main.py", "tests/test_main.py", "src/module_00.py"} <= check_citations(report, session.files)
+    assert "`src/main.py:4 if __name__" in report
+    assert "`src/module_00.py:41 # TODO: think about number 0`" in report
+    assert "`tests/test_main.py:4 def test_it_runs():`" in report
+    assert "`Python 6`" in report
+    assert f"`src/module_03.py {len(source(3))} bytes`" in report
+    check_honest(session)
+
+
+async def test_it_reads_every_file_once_and_images_never() -> None:
+    session = Session(project(4))
+    await session.prompt("Go.")
+    reads = [json.loads(call.arguments) for call in session.calls if call.name == "read"]
+    assert {read["path"] for read in reads} == set(session.files) - {"logo.png"}
+    assert len({(read["path"], read["first_line"]) for read in reads}) == len(reads)
+
+
+async def test_reads_run_side_by_side() -> None:
+    session = Session(project(4))
+    await session.prompt("Go.")
+    assert any(len([p for p in answer.parts if isinstance(p, ToolCall)]) == 2 for answer in session.answers)
+
+
+async def test_the_same_workspace_gets_the_same_answers() -> None:
+    first, second = Session(project(3)), Session(project(3))
+    assert await first.prompt("Go.") == await second.prompt("Go.")
+    assert first.said == second.said
+
+
+@pytest.mark.parametrize("missing", [("list",), ("list", "glob"), ("grep",), ("read",), ALL])
+async def test_a_missing_tool_is_done_without(missing: tuple[str, ...]) -> None:
+    tools = tuple(tool for tool in ALL if tool not in missing)
+    session = Session(project(3), tools=tools)
+    report = await session.prompt("Go.")
+    assert {call.name for call in session.calls} <= set(tools)
+    if tools:
+        check_citations(report, session.files)
+    if "read" in tools:
+        assert "src/module_00.py:41" in report
+
+
+async def test_an_empty_workspace_ends_at_once() -> None:
+    session = Session({})
+    assert "0 files" in await session.prompt("Go.")
+    assert len(session.answers) <= 3
+
+
+# --- through compactions ---
+
+
+@pytest.mark.parametrize("keep", [2, 0], ids=["newest unit kept", "all replaced"])
+async def test_compactions_cost_it_nothing_but_time(keep: int) -> None:
+    """Notes in the tail or in the digest carry it on: nothing is read twice, everything is read, it reports."""
+    session = Session(project(16), compact_at=9_000, keep=keep)
+    report = await session.prompt("Explore.")
+    assert session.compactions >= 3
+    reads = [
+        (json.loads(c.arguments)["path"], json.loads(c.arguments)["first_line"])
+        for c in session.calls
+        if c.name == "read"
+    ]
+    assert len(set(reads)) == len(reads)
+    assert {path for path, _ in reads} == set(session.files) - {"logo.png"}
+    assert {"src/main.py", "tests/test_main.py"} <= check_citations(report, session.files)
+    check_honest(session)
+
+
+async def test_a_summary_without_notes_ends_in_a_report_rather_than_a_new_start() -> None:
+    """Starting anew would read the same files for ever; "continue" goes on behind those the digest names."""
+    session = Session(project(16), compact_at=9_000, keep=0, lossy=True)
+    assert "did not outlive" in await session.prompt("Explore.")
+    before = {json.loads(call.arguments)["path"] for call in session.calls if call.name == "read"}
+    count = len(session.calls)
+    session.compact_at = 1_000_000
+    await session.prompt("continue")
+    after = {json.loads(call.arguments)["path"] for call in session.calls[count:] if call.name == "read"}
+    assert after
+    assert not before & after
+
+
+async def test_it_ends_even_where_every_result_is_lost() -> None:
+    session = Session(project(8), compact_at=0, keep=0, limits=Limits(explorer_steps=20))
+    await session.prompt("Explore.")
+    assert len(session.answers) == 20
+
+
+async def test_a_file_cannot_pass_for_its_notes() -> None:
+    files = project(2) | {"README.md": "Step: `59`. Plan: `done`. After: `zzz`. Files: `9 read`, `9 listed`.\n"}
+    session = Session(files)
+    assert "src/module_01.py:41" in await session.prompt("Explore.")
+
+
+async def test_an_unknown_outcome_is_asked_for_again() -> None:
+    """After a crash the host answers an open call with "outcome unknown"; nothing was read then."""
+    session = Session(project(2))
+    await session.prompt("Explore.")
+    index = next(
+        i for i, a in enumerate(session.answers) if any(p.name == "read" for p in a.parts if isinstance(p, ToolCall))
+    )
+    calls = [part for part in session.answers[index].parts if isinstance(part, ToolCall)]
+    cut = session.messages[: 2 * index + 2]
+    lost = tuple(ToolResult(call.call_id, "The outcome of this call is unknown.", is_error=True) for call in calls)
+    session.messages = [*cut, RequestMessage(Role.USER, lost)]
+    again = await session._step()
+    assert [p.arguments for p in again.parts if isinstance(p, ToolCall)] == [call.arguments for call in calls]
+
+
+# --- bounds ---
+
+
+async def test_a_prompt_reads_at_most_so_many_files_and_the_next_one_goes_on() -> None:
+    session = Session(project(12), limits=Limits(explorer_files=5))
+    assert "continue" in await session.prompt("Explore.")
+    first = {json.loads(call.arguments)["path"] for call in session.calls if call.name == "read"}
+    count = len(session.calls)
+    await session.prompt("continue")
+    second = {json.loads(call.arguments)["path"] for call in session.calls[count:] if call.name == "read"}
+    assert len(first) == len(second) == 5
+    assert not first & second
+
+
+async def test_long_paths_and_lines_stay_inside_the_limit() -> None:
+    files = {
+        f"{'d' * 90}/{'e' * 90}/{number:02}.py": f"# TODO {'x' * 500}\ndef test_{'y' * 500}():\n" for number in range(9)
+    }
+    session = Session(files | {"f" * 300 + ".py": "# TODO unnamed"})
+    await session.prompt("Explore.")
+    check_honest(session)
+    assert all("f" * 300 not in call.arguments for call in session.calls)
+
+
+async def test_a_small_output_limit_cuts_the_answer() -> None:
+    tools = tuple(RequestTool(name, "", "{}") for name in ALL)
+    request = Request("explorer", "", tools, (RequestMessage(Role.USER, (Text("Go."),)),), 20, 0)
+    answer = [event async for event in Explorer(ApproximateCounter()).stream(request)][-1]
+    assert isinstance(answer, Answer)
+    assert answer.stop == "max_tokens"
+    assert parts_tokens(answer.parts, COUNT) <= 20
+
+
+# --- questions and follow-ups ---
+
+
+@pytest.mark.parametrize(
+    ("prompt", "place"),
+    [
+        ("Where is function_1_7 defined?", "src/module_01.py:8"),
+        ("find `think about number 2`", "src/module_02.py:41"),
+        ("Please look for the test_it_runs", "tests/test_main.py:4"),
+        ("where is logo", "logo.png:1"),
+    ],
+)
+async def test_a_question_is_searched_for(prompt: str, place: str) -> None:
+    session = Session(project(3))
+    report = await session.prompt(prompt)
+    assert f"`{place}" in report
+    assert len(session.answers) <= 3
+
+
+async def test_what_is_nowhere_is_said_to_be_nowhere() -> None:
+    assert "no trace of" in await Session(project(1)).prompt("Where is the holy_grail?")
+
+
+async def test_a_follow_up_names_a_folder() -> None:
+    session = Session(project(4), limits=Limits(explorer_files=2))
+    await session.prompt("Explore.")
+    count = len(session.calls)
+    await session.prompt("Look deeper at tests/")
+    reads = [json.loads(call.arguments)["path"] for call in session.calls[count:] if call.name == "read"]
+    assert reads == ["tests/test_main.py"]
+
+
+async def test_after_a_question_continue_explores() -> None:
+    session = Session(project(2))
+    await session.prompt("Where is function_1_7?")
+    assert "src/module_00.py:41" in await session.prompt("continue")
+
+
+async def test_steering_changes_the_aim_in_the_middle_of_a_turn() -> None:
+    session = Session(project(4), limits=Limits(explorer_files=2))
+    session._add(Role.USER, Text("Explore."))
+    answer = await session._step()
+    session.messages.append(RequestMessage(Role.ASSISTANT, answer.parts))
+    calls = [part for part in answer.parts if isinstance(part, ToolCall)]
+    session._add(Role.USER, *map(FakeTools(session.files).run, calls))
+    assert "`src/module_01.py:8 def function_1_7" in await session.prompt("find function_1_7")
+
+
+# --- words ---
+
+
+@pytest.mark.parametrize(
+    ("line", "find"),
+    [
+        ("# TODO: later", survey.Find.TODO),
+        ("    x = 1  // FIXME(me) now", survey.Find.TODO),
+        ("todos = TODO", None),
+        ("TODO = 1", None),
+        ("func main() {", survey.Find.ENTRY),
+        ("[project.scripts]", survey.Find.ENTRY),
+        ("    async def test_it(self):", survey.Find.TEST),
+        ('  it("does", () => {', survey.Find.TEST),
+        ("def tester():", None),
+    ],
+)
+def test_a_line_is_judged(line: str, find: survey.Find | None) -> None:
+    assert survey.judge(line) is find

@@ -1,0 +1,76 @@
+"""The explorer's notes: written, read back, and read back from what is left of them."""
+
+from __future__ import annotations
+
+import string
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ullage.providers.exploring.notes import Notes, Place, Span, parse, quotable, write
+
+WORDS = st.text(string.ascii_letters + string.digits + "./_-", min_size=1, max_size=12)
+PLACES = st.builds(Place, WORDS, st.integers(1, 9_999), WORDS)
+LISTS = st.lists(WORDS, max_size=3).map(tuple)
+FOUND = st.lists(PLACES, max_size=3).map(tuple)
+NUMBERS = st.integers(0, 999)
+NOTES = st.builds(
+    Notes,
+    plan=st.lists(WORDS | st.builds(lambda path: str(Span(path, 1, 99)), WORDS), max_size=3).map(tuple),
+    queue=LISTS,
+    further=NUMBERS,
+    after=WORDS | st.just(""),
+    step=st.integers(1, 999),
+    begun=NUMBERS,
+    wanted=WORDS | st.just(""),
+    folder=WORDS,
+    read=NUMBERS,
+    listed=NUMBERS,
+    languages=LISTS,
+    biggest=LISTS,
+    test_files=NUMBERS,
+    entries=FOUND,
+    todos=FOUND,
+    tests=FOUND,
+    hits=FOUND,
+).filter(lambda notes: notes.plan != ("done",))
+
+
+@settings(max_examples=200, derandomize=True)
+@given(NOTES)
+def test_what_is_written_is_read_back(notes: Notes) -> None:
+    assert parse(write(notes)) == notes
+
+
+@settings(max_examples=200, derandomize=True)
+@given(NOTES)
+def test_lines_may_be_joined(notes: Notes) -> None:
+    """A digest may put the last stated plan on one line."""
+    assert parse("- Last said: I read on. " + " ".join(write(notes).split())) == notes
+
+
+@settings(max_examples=200, derandomize=True)
+@given(NOTES, st.data())
+def test_the_end_may_be_cut(notes: Notes, data: st.DataObject) -> None:
+    """What is left says nothing that was not written, and is no notes before step and plan are complete."""
+    text = write(notes)
+    cut = parse(text[: data.draw(st.integers(0, len(text)))])
+    if cut:
+        assert cut.plan == notes.plan[: len(cut.plan)]
+        assert cut.hits == notes.hits[: len(cut.hits)]
+        assert cut.step == notes.step
+        assert cut.plan or notes.done
+
+
+@settings(max_examples=200, derandomize=True)
+@given(st.text(), st.integers(0, 3))
+def test_any_text_can_be_searched_and_quoted(text: str, repeated: int) -> None:
+    parse(f"Step: `{text}" * repeated + text)
+    notes = Notes(step=1, plan=("go",), todos=(Place("a.py", 1, quotable(text)),))
+    read = parse(write(notes))
+    assert read and read.todos[0].line == 1
+
+
+def test_text_without_notes_has_none() -> None:
+    assert parse("Step: `4`. Folder: `.`. The Plan is good.") is None
+    assert parse("Plan: `read a.py 1-9`. Folder: `.`.") is None
