@@ -71,7 +71,8 @@ class RestoredFile:
 
     path: str
     text: str
-    lines_total: int
+    cut: bool
+    """The file goes on beyond `text`."""
 
 
 @dataclass(frozen=True, slots=True)

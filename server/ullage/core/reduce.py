@@ -44,15 +44,14 @@ from ullage.core.events import (
     Unknown,
     UsageBooked,
 )
+from ullage.core.learning import learned
 from ullage.core.limits import LIMITS
-from ullage.core.messages import Message, Op, ToolResult
+from ullage.core.messages import Message
 from ullage.core.sequence import AppendOnly
 from ullage.core.state import (
     Baseline,
-    CommandFact,
     Config,
     Facts,
-    FileFact,
     HandoffItem,
     Item,
     MessageItem,
@@ -317,7 +316,7 @@ def _result(state: State, entry: Entry, event: ResultReceived) -> State | None:
         return None
     pending = tuple(call_id for call_id in turn.pending if call_id != result.call_id)
     facts = replace(state.facts, open_turn=replace(turn, pending=pending))
-    facts = _learned(facts, entry, result)
+    facts = learned(facts, entry, result)
     return State(facts, _add(state, entry, event.message, event.tokens, event.encoding))
 
 
@@ -339,39 +338,6 @@ def _recounted(state: State, event: TokensRecounted) -> State:
         upto += tokens
         items = items.append(replace(item, tokens=tokens, upto=upto, **changes))  # type: ignore[arg-type]
     return replace(state, items=items)
-
-
-# --- what tool results prove ---
-
-
-def _learned(facts: Facts, entry: Entry, result: ToolResult) -> Facts:
-    known = result.facts
-    files, commands, error = facts.files, facts.commands, facts.newest_error
-    if not result.is_error:
-        for path in known.paths:
-            files = _touched(files, FileFact(path, known.op is Op.WRITE, entry.seq, entry.at))
-    if known.command is not None:
-        ran = CommandFact(known.command, known.exit_code, known.detail, entry.seq)
-        commands = (*commands, ran)[-LIMITS.commands_remembered :]
-    if result.is_error or known.exit_code:
-        error = known.detail or result.text[-500:]
-    outputs = facts.outputs
-    if result.full is not None and result.full.sha256 not in outputs:
-        outputs = (*outputs, result.full.sha256)[-LIMITS.outputs_remembered :]
-    return replace(facts, files=files, commands=commands, newest_error=error, outputs=outputs)
-
-
-def _touched(files: tuple[FileFact, ...], fact: FileFact) -> tuple[FileFact, ...]:
-    """Newest last; a file that was once written stays so, and outlives files that were only read."""
-    before = next((known for known in files if known.path == fact.path), None)
-    if before is not None:
-        fact = replace(fact, written=fact.written or before.written)
-        files = tuple(known for known in files if known.path != fact.path)
-    files = (*files, fact)
-    if len(files) <= LIMITS.files_remembered:
-        return files
-    victim = next((known for known in files if not known.written), files[0])
-    return tuple(known for known in files if known is not victim)
 
 
 # --- context ---

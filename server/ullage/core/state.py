@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ullage.core.context import Replacement
 from ullage.core.events import Parent, PromptMode, Stop
-from ullage.core.messages import Message, Usage
+from ullage.core.messages import BlobRef, Message, Usage
 from ullage.core.sequence import AppendOnly
 
 # --- items ---
@@ -190,8 +190,8 @@ class Facts:
     files: tuple[FileFact, ...] = ()
     commands: tuple[CommandFact, ...] = ()
     newest_error: str | None = None
-    outputs: tuple[str, ...] = ()
-    """sha256 of full tool outputs that `read_output` may page through."""
+    outputs: tuple[BlobRef, ...] = ()
+    """Full tool outputs that `read_output` may page through."""
     last_call_at: int | None = None
     turns: int = 0
     steps: int = 0

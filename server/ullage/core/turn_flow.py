@@ -7,6 +7,8 @@ from dataclasses import replace
 from ullage.core.commands import (
     Append,
     Command,
+    CompactionEnded,
+    CompactionOutcome,
     Finish,
     PlanCompaction,
     PlanStep,
@@ -73,7 +75,9 @@ def settle(turn: Turn, facts: Facts) -> Step:
     """No turn is open any more: close, do a wanted compaction, start the next prompt, or rest."""
     turn = replace(turn, state=TurnState.IDLE, compacting=None)
     if turn.closing:
-        return Step(replace(turn, state=TurnState.CLOSED), (Finish(),))
+        unmet = tuple(asked.ask_id for asked in turn.wanted)
+        told = (CompactionEnded(unmet, CompactionOutcome.CANCELLED, Reason.MANUAL),) if unmet else ()
+        return Step(replace(turn, state=TurnState.CLOSED), (*told, Finish()))
     if turn.wanted:
         return begin_manual(turn)
     if facts.queue and not facts.held:

@@ -177,10 +177,13 @@ def provider_failed(turn: Turn, state: State, event: ProviderFailed) -> Step:
 
 
 def decided(turn: Turn, state: State, event: CallsDecided) -> Step:
-    by_id = {call.call_id: call for call in turn.calls}
-    denied = [d for d in event.decisions if isinstance(d, Denied)]
-    waiting = [by_id[d.call_id] for d in event.decisions if isinstance(d, Waiting)]
-    allowed = tuple(by_id[d.call_id] for d in event.decisions if isinstance(d, Allowed))
+    if turn.running:
+        return Step(turn, ())  # they run already: at most one effect (S4)
+    verdicts = {decision.call_id: decision for decision in event.decisions}
+    by_call = [(call, verdicts.get(call.call_id, Denied(call.call_id, "nobody decided"))) for call in turn.calls]
+    denied = [d for _, d in by_call if isinstance(d, Denied)]
+    waiting = [call for call, d in by_call if isinstance(d, Waiting)]
+    allowed = tuple(call for call, d in by_call if isinstance(d, Allowed))
     commands: list[Command] = _deny(state, denied)
     turn = replace(turn, calls=allowed, waiting=frozenset(call.call_id for call in waiting))
     if waiting:
@@ -246,14 +249,20 @@ def tool_finished_late(turn: Turn, state: State, event: ToolFinished) -> Step:
     return Step(turn, (Append((result_event(state, event.result),)),))
 
 
-# --- compaction ---
-
-
 # --- ends ---
 
 
 def cancel_idle(turn: Turn, state: State, event: CancelAsked) -> Step:
     return Step(turn, _unqueue(state, event.target))
+
+
+def cancel_more(turn: Turn, state: State, event: CancelAsked) -> Step:
+    """While something is being cancelled already: a waiting one goes too, and so may the turn around a compaction."""
+    if any(asked.ask_id == event.target for asked in turn.wanted):
+        return _unwant(turn, event)
+    opened = state.facts.open_turn
+    ours = event.target is None or (opened is not None and opened.turn_id == event.target)
+    return Step(replace(turn, only_compaction=turn.only_compaction and not ours), _unqueue(state, event.target))
 
 
 def cancel(turn: Turn, state: State, event: CancelAsked) -> Step:
@@ -280,7 +289,9 @@ def _unwant(turn: Turn, event: CancelAsked) -> Step:
 def _unqueue(state: State, target: str | None) -> tuple[Command, ...]:
     if target is None or queued(state.facts, target) is None:
         return ()
-    return (Append((PromptRemoved(target),)), ReplyTurn(target, Stop.CANCELLED))
+    emptied = state.facts.held is not None and len(state.facts.queue) == 1
+    released = (QueueReleased(),) if emptied else ()  # an empty queue has nothing to wait for
+    return (Append((PromptRemoved(target), *released)), ReplyTurn(target, Stop.CANCELLED))
 
 
 def stopped(turn: Turn, state: State, event: Stopped) -> Step:
@@ -330,7 +341,13 @@ def commit_failed(turn: Turn, state: State, event: CommitFailed) -> Step:
     told = CompactionEnded(asks, CompactionOutcome.FAILED, reason, error=event.error)
     replies = tuple(ReplyTurn(turn_id, Stop.FAILED, event.error) for turn_id in waiting)
     ended = (told,) if asks or compacting else ()
-    return Step(Turn(state=TurnState.CLOSED), (StopEffects(), *ended, *replies))
+    last = (Finish(),) if turn.closing else ()  # who closes waits for it, and asks only once
+    return Step(Turn(state=TurnState.CLOSED), (StopEffects(), *ended, *replies, *last))
+
+
+def commit_failed_closed(turn: Turn, state: State, event: CommitFailed) -> Step:
+    """The last batch of a closing session was refused, so that its answers and its end were dropped."""
+    return commit_failed(turn, state, event) if turn.closing else Step(turn, ())
 
 
 def finish(turn: Turn, state: State, event: CloseAsked) -> Step:

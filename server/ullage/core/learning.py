@@ -1,0 +1,41 @@
+"""What tool results prove: the bounded memory of files, commands and errors that a digest is made from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ullage.core.events import Entry
+from ullage.core.limits import LIMITS
+from ullage.core.messages import Op, ToolResult
+from ullage.core.state import CommandFact, Facts, FileFact
+
+
+def learned(facts: Facts, entry: Entry, result: ToolResult) -> Facts:
+    """Facts after a tool result: files, commands, the newest error, and outputs that can be paged through."""
+    known = result.facts
+    files, commands, error = facts.files, facts.commands, facts.newest_error
+    if not result.is_error:
+        for path in known.paths:
+            files = _touched(files, FileFact(path, known.op is Op.WRITE, entry.seq, entry.at))
+    if known.command is not None:
+        ran = CommandFact(known.command, known.exit_code, known.detail, entry.seq)
+        commands = (*commands, ran)[-LIMITS.commands_remembered :]
+    if result.is_error or known.exit_code:
+        error = known.detail or result.text[-500:]
+    outputs = facts.outputs
+    if result.full is not None and result.full not in outputs:
+        outputs = (*outputs, result.full)[-LIMITS.outputs_remembered :]
+    return replace(facts, files=files, commands=commands, newest_error=error, outputs=outputs)
+
+
+def _touched(files: tuple[FileFact, ...], fact: FileFact) -> tuple[FileFact, ...]:
+    """Newest last; a file that was once written stays so, and outlives files that were only read."""
+    before = next((known for known in files if known.path == fact.path), None)
+    if before is not None:
+        fact = replace(fact, written=fact.written or before.written)
+        files = tuple(known for known in files if known.path != fact.path)
+    files = (*files, fact)
+    if len(files) <= LIMITS.files_remembered:
+        return files
+    victim = next((known for known in files if not known.written), files[0])
+    return tuple(known for known in files if known is not victim)

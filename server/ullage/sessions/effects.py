@@ -1,0 +1,255 @@
+"""What takes time: calling the model, running tools, reading files back, summarising.
+
+Every effect runs as a task of this session and posts exactly one closing input. `stop` cancels them all, waits for
+their end, and says what the model had said by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ullage.core.commands import Assemble
+from ullage.core.context import CompactionPlan, RestoredFile
+from ullage.core.errors import ErrorReport, UllageError
+from ullage.core.inputs import (
+    AnswerArrived,
+    Denied,
+    GatePassed,
+    GateRejected,
+    Input,
+    OutputStarted,
+    PermissionAnswered,
+    ProviderFailed,
+    SampleFailed,
+    SampleFinished,
+    Stopped,
+    ToolFinished,
+)
+from ullage.core.messages import Op, Part, Text, ToolCall, ToolFacts, ToolResult, clean_text
+from ullage.core.ports import Answer, Blobs, ProviderFailure, ReasoningDelta, TextDelta, ToolOutcome, Tools
+from ullage.core.requests import Request
+from ullage.core.state import State
+from ullage.sessions.engine import Engine, ResultsBudget
+from ullage.sessions.notices import Delta, DeltaKind, Notice
+from ullage.sessions.ports import Ask, Ports
+from ullage.sessions.tasks import Tasks
+from ullage.workspace.restore import RecentFile, restore
+from ullage.workspace.root import WorkspaceRoot
+
+_log = logging.getLogger(__name__)
+
+
+class _Live:
+    """The answer being streamed."""
+
+    def __init__(self, message_id: str, model: str) -> None:
+        self.message_id, self.model = message_id, model
+        self.said: dict[DeltaKind, list[str]] = {kind: [] for kind in DeltaKind}
+        self.length = dict.fromkeys(DeltaKind, 0)
+
+    def add(self, kind: DeltaKind, text: str) -> int:
+        """Take a piece; its offset in code points."""
+        offset = self.length[kind]
+        self.said[kind].append(text)
+        self.length[kind] += len(text)
+        return offset
+
+    def whole(self, kind: DeltaKind) -> str:
+        return "".join(self.said[kind])
+
+
+class Effects:
+    """The effects of one session. `attach` ties it to its actor before anything runs."""
+
+    def __init__(
+        self, ports: Ports, engine: Engine, tools: Tools, door: WorkspaceRoot | None, blobs: Blobs, ask: Ask | None
+    ) -> None:
+        self._ports, self._engine, self._tools = ports, engine, tools
+        self._door, self._blobs, self._ask = door, blobs, ask
+        self._tasks = Tasks()
+        self._live: _Live | None = None
+
+    def attach(self, post: Callable[[Input], None], tell: Callable[[Notice], None], state: Callable[[], State]) -> None:
+        self._post, self._tell, self._state = post, tell, state
+
+    async def stop(self) -> Stopped:
+        """Cancel everything, wait for the end, and take what was streamed."""
+        await self._tasks.stop()
+        live, self._live = self._live, None
+        if live is None:
+            return Stopped()
+        return Stopped(_partial(live), live.model)
+
+    def close(self) -> None:
+        """Let go of the workspace door; nothing runs any more."""
+        if self._door is not None:
+            self._door.close()
+
+    # --- the model ---
+
+    def call_provider(self, message_id: str, request: Request) -> None:
+        self._live = _Live(message_id, request.model)
+        self._tasks.start(self._call(self._live, request))
+
+    async def _call(self, live: _Live, request: Request) -> None:
+        try:
+            answer = await self._stream(live, request)
+        except ProviderFailure as failure:
+            self._post(ProviderFailed(failure.report, failure.overflow, failure.limit, _partial(live), live.model))
+        except Exception:
+            _log.exception("the provider of model %s broke", request.model)
+            self._post(ProviderFailed(_BROKEN, partial=_partial(live), model=live.model))
+        else:
+            self._post(AnswerArrived(answer.parts, answer.usage, answer.stop, answer.model))
+
+    async def _stream(self, live: _Live, request: Request) -> Answer:
+        started = False
+        async for event in self._engine.provider(self._state()).stream(request):
+            if not started:
+                started = True
+                self._post(OutputStarted())
+            match event:
+                case TextDelta(text):
+                    self._delta(live, DeltaKind.TEXT, text)
+                case ReasoningDelta(text):
+                    self._delta(live, DeltaKind.REASONING, text)
+                case Answer():
+                    return event
+        raise ProviderFailure(_CUT)
+
+    def _delta(self, live: _Live, kind: DeltaKind, text: str) -> None:
+        text = clean_text(text)
+        offset = live.add(kind, text)
+        self._tell(Delta(self._state().facts.last_seq, live.message_id, kind, offset, text))
+
+    def live(self, after_seq: int) -> tuple[Delta, ...]:
+        """What was streamed of the answer under way, per kind, from its beginning."""
+        live = self._live
+        if live is None:
+            return ()
+        return tuple(
+            Delta(after_seq, live.message_id, kind, 0, live.whole(kind)) for kind in DeltaKind if live.length[kind]
+        )
+
+    def forget_live(self, state: State) -> None:
+        """The answer was logged, so there is no overlay any more."""
+        if state.facts.sent is None:
+            self._live = None
+
+    def summarise(self, plan: CompactionPlan, request: Request) -> None:
+        self._tasks.start(self._sample(plan, request))
+
+    async def _sample(self, plan: CompactionPlan, request: Request) -> None:
+        summariser = self._engine.summariser(self._state())
+        assert summariser is not None, "a plan with a model needs one"
+        try:
+            answer = await summariser.summarise(request)
+        except ProviderFailure as failure:
+            self._post(SampleFailed(plan, failure.report, model=request.model))
+            return
+        except Exception:
+            _log.exception("the summariser broke")
+            self._post(SampleFailed(plan, _BROKEN, model=request.model))
+            return
+        text = "\n".join(part.text for part in answer.parts if isinstance(part, Text))
+        if not text.strip() or answer.stop == "max_tokens":
+            self._post(SampleFailed(plan, _NO_SUMMARY, answer.usage, answer.model))
+        else:
+            self._post(SampleFinished(plan, text, answer.usage, answer.model))
+
+    # --- tools ---
+
+    def ask_permission(self, call: ToolCall) -> None:
+        self._tasks.start(self._permission(call))
+
+    async def _permission(self, call: ToolCall) -> None:
+        if self._ask is None:
+            self._post(PermissionAnswered(Denied(call.call_id, "nobody can be asked for permission here.")))
+            return
+        session_id = self._state().facts.session_id
+        try:
+            decision = await self._ask(session_id, call, self._engine.specs[call.name])
+        except Exception:
+            _log.exception("asking for permission failed")
+            decision = Denied(call.call_id, "the question for permission could not be answered.")
+        self._post(PermissionAnswered(decision))
+
+    def run_tools(self, calls: Sequence[ToolCall]) -> None:
+        budget = self._engine.results_budget(self._state())
+        for call in calls:
+            self._tasks.start(self._run_tool(call, budget))
+
+    async def _run_tool(self, call: ToolCall, budget: ResultsBudget) -> None:
+        try:
+            outcome = await self._tools.run(call.name, call.arguments)
+            result = await self._fitted(call, outcome, budget)
+        except UllageError as error:
+            result = ToolResult(call.call_id, f"{error.report.message} {error.report.hint}".strip(), is_error=True)
+        except Exception:
+            _log.exception("tool %s broke", call.name)
+            result = ToolResult(call.call_id, f"The tool {call.name} broke; its outcome is unknown.", is_error=True)
+        self._post(ToolFinished(result))
+
+    async def _fitted(self, call: ToolCall, outcome: ToolOutcome, budget: ResultsBudget) -> ToolResult:
+        """The result as the model will see it, now and after every reload; the full text goes to the blobs."""
+        text = clean_text(outcome.text)
+        facts = outcome.facts or ToolFacts(Op.OTHER)
+        content = text.encode()
+        fitted = budget.fit(text, hashlib.sha256(content).hexdigest())
+        full = await asyncio.to_thread(self._blobs.put, content) if fitted.shortened else None
+        return ToolResult(call.call_id, fitted.text, outcome.is_error, facts, full, outcome.images)
+
+    # --- compaction ---
+
+    def assemble(self, command: Assemble) -> None:
+        self._tasks.start(self._assemble(command))
+
+    async def _assemble(self, command: Assemble) -> None:
+        started = time.monotonic()
+        plan = command.plan
+        try:
+            files = await asyncio.to_thread(self._restored)
+            made = self._engine.assemble(self._state(), command, files, self._ports.fence())
+        except UllageError as error:
+            self._post(GateRejected(plan, error.report, command.summary is not None))
+            return
+        except Exception:
+            _log.exception("a compaction could not be assembled")
+            self._post(GateRejected(plan, _BROKEN, command.summary is not None))
+            return
+        if isinstance(made, ErrorReport):
+            self._post(GateRejected(plan, made, command.summary is not None))
+            return
+        replacement, report = made
+        spent = round((time.monotonic() - started) * 1000)
+        self._post(GatePassed(plan, replacement, replace(report, duration_ms=spent)))
+
+    def _restored(self) -> tuple[RestoredFile, ...]:
+        """Recently used files, read again through the door; a workspace that is gone restores none."""
+        facts = self._state().facts
+        if self._door is None or not facts.files:
+            return ()
+        recent = [RecentFile(fact.path, facts.root) for fact in reversed(facts.files)]
+        try:
+            found = restore(self._door, recent).files
+        except UllageError as error:
+            _log.warning("no files restored: %s", error.report.code)
+            return ()
+        return tuple(RestoredFile(file.path, clean_text(file.text), file.cut) for file in found)
+
+
+def _partial(live: _Live) -> tuple[Part, ...]:
+    text = live.whole(DeltaKind.TEXT)
+    return (Text(text),) if text else ()
+
+
+_BROKEN = ErrorReport("internal", "Something broke inside the server.", "Look at its log, then send once more.")
+_NO_SUMMARY = ErrorReport(
+    "summary_unusable", "The model's summary was empty or cut off.", "It is made without the model."
+)
+_CUT = ErrorReport("stream_cut", "The answer was cut off before it ended.", "Send once more.")

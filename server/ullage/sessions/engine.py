@@ -1,0 +1,257 @@
+"""The context engine of one session: `ullage.context` with this session's tools, model, window and counter put in.
+
+Nothing here decides or writes; the same state gives the same answer. What it keeps are counts and rendered messages,
+which change nothing but the time that things take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ullage.context.assembly import assemble
+from ullage.context.compaction import Accepted, gate, plan, plan_step
+from ullage.context.handoff import make_record
+from ullage.context.occupancy import (
+    FixedPart,
+    count_message,
+    fixed_part,
+    occupancy,
+    request_tool,
+    session_budget,
+)
+from ullage.context.profiles.profile import Profile
+from ullage.context.profiles.ullage import ULLAGE
+from ullage.context.request import Built, Memo, build
+from ullage.context.summary import summary_request
+from ullage.context.toolresults import Fitted, fit_result
+from ullage.core.checkpoint import VERSION
+from ullage.core.commands import Assemble, CommitCheckpoint, PlanCompaction
+from ullage.core.context import (
+    Budget,
+    CompactionPlan,
+    CompactionReport,
+    HandoffFirst,
+    Occupancy,
+    Replacement,
+    RestoredFile,
+    StepPlan,
+    Strategy,
+)
+from ullage.core.errors import ErrorReport
+from ullage.core.events import (
+    AnswerReceived,
+    CheckpointCommitted,
+    Event,
+    HandoffRecorded,
+    PromptEdited,
+    PromptQueued,
+    ResultReceived,
+)
+from ullage.core.messages import ToolCall
+from ullage.core.ports import ModelCard, Provider, Summariser, TokenCounter, Tools, ToolSpec
+from ullage.core.requests import Request, RequestTool
+from ullage.core.state import Config, MessageItem, State
+from ullage.sessions.ports import Ports
+from ullage.sessions.prompt import system_prompt
+
+
+class Engine:
+    """Made by the host, one a session."""
+
+    def __init__(self, ports: Ports, tools: Tools, root: str) -> None:
+        self._ports, self._tools = ports, tools
+        self._system = system_prompt(root)
+        self._profile: Profile = ULLAGE
+        self._memo = Memo()
+        self._providers: dict[Config, Provider] = {}
+        self._fixed: tuple[object, FixedPart] | None = None
+
+    # --- what the session works with ---
+
+    @property
+    def profile(self) -> str:
+        return self._profile.name
+
+    @property
+    def counter(self) -> TokenCounter:
+        return self._ports.counter()
+
+    @property
+    def specs(self) -> Mapping[str, ToolSpec]:
+        """The tools there are right now; none in a root that is not trusted."""
+        return {spec.name: spec for spec in self._tools.specs()}
+
+    def changes(self, call: ToolCall) -> bool:
+        """Whether running this call may change something."""
+        spec = self.specs.get(call.name)
+        return spec is not None and spec.changes
+
+    def provider(self, state: State) -> Provider:
+        """What answers, for the session's configuration."""
+        config = state.facts.config
+        if config not in self._providers:
+            self._providers = {config: self._ports.provider(config)}
+        return self._providers[config]
+
+    def summariser(self, state: State) -> Summariser | None:
+        return self._ports.summariser(state.facts.config)
+
+    def _card(self, state: State) -> ModelCard:
+        return self.provider(state).card
+
+    def _budget(self, state: State) -> Budget:
+        return session_budget(state.facts.config, self._card(state))
+
+    def _request_tools(self) -> tuple[RequestTool, ...]:
+        return tuple(request_tool(spec) for spec in self.specs.values())
+
+    def _fixed_part(self) -> FixedPart:
+        """Counted once for a set of tools and an encoding."""
+        key = (tuple(self._tools.specs()), self.counter.encoding)
+        if self._fixed is None or self._fixed[0] != key:
+            self._fixed = (key, fixed_part(self._system, self._request_tools(), self.counter))
+        return self._fixed[1]
+
+    def fixed_parts(self) -> tuple[tuple[str, int], ...]:
+        """Names and tokens of what every request carries."""
+        return self._fixed_part().parts
+
+    # --- the number, the step and its request ---
+
+    def occupancy(self, state: State) -> Occupancy:
+        """The one number."""
+        return occupancy(state, self._fixed_part().tokens, self._budget(state))
+
+    def plan_step(self, state: State) -> StepPlan:
+        """What comes before the next provider call."""
+        now = self.occupancy(state)
+        too_large = self._build(state, now).too_large
+        return plan_step(state, self._fixed_part(), now.budget, self.counter, too_large=too_large)
+
+    def request(self, state: State, now: Occupancy) -> Request:
+        """The request of the step that was decided with `now`."""
+        return self._build(state, now).request
+
+    def _build(self, state: State, now: Occupancy) -> Built:
+        reserve = now.budget.reserve or _UNKNOWN_RESERVE
+        return build(state, self._system, self._request_tools(), self._card(state), reserve, now, self._memo)
+
+    def handoff(self, planned: HandoffFirst) -> HandoffRecorded:
+        """The record of this epoch's handoff."""
+        at = self._ports.clock()
+        return HandoffRecorded(make_record(self._ports.new_id(at), planned.occupancy, at), planned.tokens)
+
+    # --- counting ---
+
+    def stamp(self, event: Event) -> Event:
+        """The event with its message counted; the machine leaves that to us."""
+        match event:
+            case PromptQueued() | PromptEdited() | AnswerReceived() | ResultReceived() if not event.encoding:
+                counter = self.counter
+                return replace(event, tokens=count_message(event.message, counter), encoding=counter.encoding)
+            case _:
+                return event
+
+    def recount(self, state: State) -> tuple[tuple[str, int], ...]:
+        """New counts of messages that were counted by another encoding than today's."""
+        counter = self.counter
+        stale = (
+            item.message
+            for item in state.items
+            if isinstance(item, MessageItem) and item.encoding not in ("", counter.encoding)
+        )
+        return tuple((message.message_id, count_message(message, counter)) for message in stale)
+
+    def results_budget(self, state: State) -> ResultsBudget:
+        """What the results of the coming step may take."""
+        return ResultsBudget(self._budget(state).input_budget, self.counter)
+
+    # --- compaction ---
+
+    def plan_compaction(self, state: State, command: PlanCompaction) -> CompactionPlan | ErrorReport:
+        return plan(
+            state,
+            command.reason,
+            self.occupancy(state),
+            self._fixed_part(),
+            self._profile,
+            self.counter,
+            instructions=command.instructions,
+            limit=command.limit,
+            has_summariser=self.summariser(state) is not None,
+        )
+
+    def summary_request(self, state: State, planned: CompactionPlan) -> Request:
+        return summary_request(planned, state, self._budget(state), self._card(state).name, self.counter)
+
+    def assemble(
+        self, state: State, command: Assemble, files: tuple[RestoredFile, ...], fence: str
+    ) -> tuple[Replacement, CompactionReport] | ErrorReport:
+        """Make and gate a replacement; an error says why it must not be used."""
+        planned, fixed = command.plan, self._fixed_part().tokens
+        replacement = assemble(planned, state, self.counter, self._profile, files, fence, command.summary)
+        passed = gate(planned, state, replacement, fixed, self._budget(state))
+        if not isinstance(passed, Accepted):
+            return _rejected(passed.reason, replacement.tokens, planned.target)
+        sources = sum(isinstance(item, MessageItem) for item in state.items)
+        report = CompactionReport(
+            planned.reason,
+            _strategy(command),
+            planned.profile,
+            planned.before,
+            passed.after,
+            len(replacement.tail),
+            max(0, sources - len(replacement.tail)),
+            tuple(file.path for file in replacement.files),
+            command.samples,
+            command.failure,
+        )
+        return replacement, report
+
+    def checkpoint(self, state: State, command: CommitCheckpoint) -> CheckpointCommitted:
+        """The checkpoint event; the state it carries is the one just before it."""
+        planned, facts = command.plan, state.facts
+        return CheckpointCommitted(
+            VERSION,
+            planned.source_seq,
+            planned.revision,
+            facts.epoch,
+            command.replacement,
+            command.report,
+            facts,
+        )
+
+
+_UNKNOWN_RESERVE = 8_192
+"""Output tokens asked for where the window, and so the reserve, is not known."""
+
+
+def _strategy(command: Assemble) -> Strategy:
+    if command.summary is not None:
+        return Strategy.MODEL
+    return Strategy.FALLBACK if command.plan.strategy is Strategy.MODEL else Strategy.DETERMINISTIC
+
+
+def _rejected(reason: str, tokens: int, target: int) -> ErrorReport:
+    return ErrorReport(
+        reason,
+        f"A replacement of {tokens:,} tokens was rejected; at most {target:,} may be used.",
+        "Nothing changed. Compact again, or choose a model with a larger window.",
+        (("tokens", tokens), ("target", target)),
+    )
+
+
+@dataclass(slots=True)
+class ResultsBudget:
+    """What one step's results may still take, shared by its calls. Tokens."""
+
+    input_budget: int
+    counter: TokenCounter
+    spent: int = 0
+
+    def fit(self, text: str, sha256: str) -> Fitted:
+        """Fit one result and charge it."""
+        fitted = fit_result(text, sha256, self.input_budget, self.spent, self.counter)
+        self.spent += fitted.tokens
+        return fitted

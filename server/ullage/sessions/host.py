@@ -1,0 +1,328 @@
+"""All sessions of one server process: which workspaces are open and trusted, which sessions live, and who may open one.
+
+Rules. A session belongs to the workspace in its header and to no other, whatever is active in the editor. A root that
+nobody said is trusted gives its sessions no tools. At most one actor per session lives here, and the lock beside the
+log sees to the other processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ullage.core.errors import BadInput, SessionUnavailable, UllageError
+from ullage.core.events import (
+    Entry,
+    Event,
+    QueueHeld,
+    ResultReceived,
+    SessionConfigured,
+    SessionCreated,
+    SessionRenamed,
+    Stop,
+    TurnEnded,
+)
+from ullage.core.inputs import Allowed, Denied
+from ullage.core.messages import Message, Role, ToolCall, ToolResult
+from ullage.core.ports import ToolOutcome, Tools, ToolSpec
+from ullage.core.reduce import reduce
+from ullage.core.state import State
+from ullage.core.views import export_view
+from ullage.sessions.actor import SessionActor
+from ullage.sessions.effects import Effects
+from ullage.sessions.engine import Engine
+from ullage.sessions.export import markdown
+from ullage.sessions.journal import Journal
+from ullage.sessions.notices import Listener, Notice
+from ullage.sessions.ports import Ask, Ports
+from ullage.storage.blobs import BlobStore
+from ullage.storage.fork import fork
+from ullage.storage.ids import session_path, workspace_key
+from ullage.storage.index import SessionSummary, list_sessions
+from ullage.storage.log import Opened, SessionLog
+from ullage.tools.toolbox import Toolbox
+from ullage.workspace.root import WorkspaceRoot
+
+
+@dataclass(frozen=True, slots=True)
+class RootInfo:
+    """An open workspace: its real path, and whether the editor trusts it."""
+
+    path: str
+    trusted: bool
+
+
+@dataclass(slots=True)
+class _Root:
+    identity: tuple[int, int]
+    trusted: bool
+    actors: set[str] = field(default_factory=set)
+
+
+class Host:
+    """`listener` hears every notice of every open session; `ask` asks a person for permission."""
+
+    def __init__(self, ports: Ports, config: SessionConfigured | None = None) -> None:
+        self._ports = ports
+        self._config = config
+        self._roots: dict[str, _Root] = {}
+        self._actors: dict[str, SessionActor] = {}
+        self._opening = asyncio.Lock()
+        self.listener: Listener = _nobody
+        self.ask: Ask | None = None
+
+    # --- workspaces ---
+
+    def add_root(self, path: str, *, trusted: bool = False) -> str:
+        """Open a workspace; its real path.
+
+        Raises:
+            Refused: there is no such folder.
+        """
+        with WorkspaceRoot.open(path) as door:
+            identity = door.identity
+        known = self._roots.setdefault(identity.real, _Root((identity.device, identity.inode), trusted))
+        known.trusted = known.trusted or trusted
+        return identity.real
+
+    def remove_root(self, path: str) -> None:
+        """The editor closed this folder. Its sessions stay open until they are closed."""
+        self._roots.pop(self._real(path), None)
+
+    def set_trust(self, path: str, trusted: bool) -> None:
+        """Trust a root, or no longer; tools follow at once.
+
+        Raises:
+            BadInput: the root is not open.
+        """
+        self._root(path).trusted = trusted
+
+    def roots(self) -> tuple[RootInfo, ...]:
+        return tuple(RootInfo(path, root.trusted) for path, root in self._roots.items())
+
+    def _real(self, path: str) -> str:
+        return path if path in self._roots else str(Path(path).resolve())
+
+    def _root(self, path: str) -> _Root:
+        root = self._roots.get(self._real(path))
+        if root is None:
+            raise BadInput(
+                f"The workspace {path} is not open.", hint="Open the folder in the editor first.", code="unknown_root"
+            )
+        return root
+
+    def is_trusted(self, root: str) -> bool:
+        known = self._roots.get(root)
+        return known is not None and known.trusted
+
+    # --- sessions ---
+
+    async def new_session(self, root: str, *, title: str = "", config: SessionConfigured | None = None) -> SessionActor:
+        """A new session in an open workspace."""
+        known, real = self._root(root), self._real(root)
+        at = self._ports.clock()
+        session_id = self._ports.new_id(at)
+        created = SessionCreated(session_id, real, *known.identity)
+        log = await asyncio.to_thread(SessionLog.create, self._ports.files, self._path(real, session_id), created, at)
+        state = reduce(State(), Entry(0, at, created))
+        before: list[Event] = [change for change in (self._config, config) if change is not None]
+        if title:
+            before.append(SessionRenamed(title))
+        return self._bring_up(log, state, before)
+
+    async def open_session(self, session_id: str, root: str | None = None, *, read_only: bool = False) -> SessionActor:
+        """Bring a session to life, or give the one that lives.
+
+        Raises:
+            SessionUnavailable: `unknown_session`, `wrong_root`, `session_busy`, or what the log says of itself.
+        """
+        async with self._opening:
+            actor = self._actors.get(session_id)
+            if actor is None:
+                path = self._find(session_id, root)
+                opened = await asyncio.to_thread(self._open_log, path, read_only)
+                self._check_identity(opened, session_id)
+                actor = self._bring_up(opened.log, opened.state, _closing_events(opened.state))
+            elif root is not None and self._real(root) != actor.root:
+                raise _wrong_root(actor.root, root)
+            return actor
+
+    def _open_log(self, path: Path, read_only: bool) -> Opened:
+        if read_only:
+            return SessionLog.open_readonly(self._ports.files, path)
+        return SessionLog.open(self._ports.files, path, self._ports.clock())
+
+    def _find(self, session_id: str, root: str | None) -> Path:
+        if root is not None:
+            self._root(root)
+        roots = [self._real(root)] if root is not None else list(self._roots)
+        for real in roots:
+            path = self._path(real, session_id)
+            if self._ports.files.exists(path):
+                return path
+        raise SessionUnavailable(
+            "There is no such session in the open workspaces.",
+            hint="List the sessions of the workspace it belongs to.",
+            code="unknown_session",
+        )
+
+    def _check_identity(self, opened: Opened, session_id: str) -> None:
+        """Identity comes from the header alone: a file that was copied or renamed is not another session."""
+        facts = opened.state.facts
+        if facts.session_id == session_id and facts.root in self._roots:
+            return
+        opened.log.close()
+        if facts.session_id != session_id:
+            raise SessionUnavailable(
+                f"The file of session {session_id} holds session {facts.session_id}.",
+                hint="Give the file its own name again.",
+                code="wrong_identity",
+            )
+        raise _wrong_root(facts.root, ", ".join(self._roots))
+
+    def _path(self, root: str, session_id: str) -> Path:
+        return session_path(self._ports.home, workspace_key(root), session_id)
+
+    def _bring_up(self, log: SessionLog, state: State, before: Sequence[Event]) -> SessionActor:
+        root = state.facts.root
+        blobs = BlobStore(self._ports.files, self._ports.home, workspace_key(root))
+        door, journal = _door(root), Journal(log, state, self._ports.clock)
+        box: Tools = _NoTools() if door is None else Toolbox(door, blobs, lambda: journal.state.facts.outputs)
+        tools = _Trusted(box, lambda: self.is_trusted(root))
+        engine = Engine(self._ports, tools, root)
+        effects = Effects(self._ports, engine, tools, door, blobs, self._asked)
+        actor = SessionActor(journal, engine, effects, self._heard)
+        self._actors[actor.session_id] = actor
+        actor.start(before)
+        return actor
+
+    def _heard(self, session_id: str, notice: Notice) -> None:
+        self.listener(session_id, notice)
+
+    async def _asked(self, session_id: str, call: ToolCall, spec: ToolSpec) -> Allowed | Denied:
+        if self.ask is None:
+            return Denied(call.call_id, "nobody can be asked for permission here.")
+        return await self.ask(session_id, call, spec)
+
+    def actor(self, session_id: str) -> SessionActor:
+        """A session that lives here.
+
+        Raises:
+            SessionUnavailable: `session_not_open`.
+        """
+        actor = self._actors.get(session_id)
+        if actor is None:
+            raise SessionUnavailable("This session is not open.", hint="Open it first.", code="session_not_open")
+        return actor
+
+    def newest_active(self, root: str | None = None) -> SessionActor:
+        """The open session that wrote last, of one root or of all.
+
+        Raises:
+            SessionUnavailable: `session_not_open`.
+        """
+        real = None if root is None else self._real(root)
+        candidates = [actor for actor in self._actors.values() if real in (None, actor.root)]
+        if not candidates:
+            raise SessionUnavailable("No session is open.", hint="Open or start one first.", code="session_not_open")
+        return max(candidates, key=lambda actor: (actor.state.facts.last_at, actor.session_id))
+
+    def list_sessions(self, root: str) -> list[SessionSummary]:
+        """Sessions of one open workspace, the newest first."""
+        self._root(root)
+        return list_sessions(self._ports.files, self._ports.home, workspace_key(self._real(root)))
+
+    async def fork(self, session_id: str, at_seq: int | None = None) -> SessionActor:
+        """A new session with the history of another up to a seq, opened; the parent does not change."""
+        parent = self.actor(session_id)
+        at = self._ports.clock()
+        child = self._ports.new_id(at)
+        upto = parent.synced_seq if at_seq is None else min(at_seq, parent.synced_seq)
+        await asyncio.to_thread(fork, self._ports.files, parent.log, upto, child, at)
+        return await self.open_session(child, parent.root)
+
+    async def export(self, session_id: str) -> str:
+        """The transcript as Markdown: what a client may see."""
+        actor = self.actor(session_id)
+        entries = await asyncio.to_thread(lambda: list(export_view(actor.log.entries())))
+        return markdown(actor.state.facts.title, (shown for shown in entries if shown.seq <= actor.synced_seq))
+
+    async def close_session(self, session_id: str) -> None:
+        """Close one session: what runs is cancelled and written down."""
+        actor = self._actors.pop(session_id, None)
+        if actor is not None:
+            await actor.close()
+
+    async def close(self) -> None:
+        """Close every session; the server ends after this."""
+        actors = list(self._actors.values())
+        self._actors.clear()
+        await asyncio.gather(*(actor.close() for actor in actors))
+
+
+def _nobody(session_id: str, notice: Notice) -> None:
+    pass
+
+
+def _wrong_root(root: str, active: str) -> SessionUnavailable:
+    return SessionUnavailable(
+        f"This session belongs to the workspace {root}, not to {active}.",
+        hint="Open that folder to go on with it.",
+        code="wrong_root",
+    )
+
+
+def _door(root: str) -> WorkspaceRoot | None:
+    """The workspace's door, or None where the folder is gone: the history still opens."""
+    try:
+        return WorkspaceRoot.open(root)
+    except UllageError:
+        return None
+
+
+def _closing_events(state: State) -> tuple[Event, ...]:
+    """What closes a turn that its process did not end: open calls have an unknown outcome, nothing is run again."""
+    turn, held = state.facts.open_turn, _held(state)
+    if turn is None:
+        return held
+    lost = (_unknown_outcome(turn.turn_id, turn.step, call_id) for call_id in turn.pending)
+    return (*lost, TurnEnded(turn.turn_id, Stop.INTERRUPTED), *held)
+
+
+def _held(state: State) -> tuple[Event, ...]:
+    waits = state.facts.queue and not state.facts.held
+    return (QueueHeld("interrupted"),) if waits else ()
+
+
+def _unknown_outcome(turn_id: str, step: int, call_id: str) -> ResultReceived:
+    result = ToolResult(call_id, "Outcome unknown: the process ended before the result was recorded.", is_error=True)
+    number = call_id.rsplit("/c", 1)[-1]
+    message = Message(f"{turn_id}/{step}/r{number}", Role.TOOL, (result,), turn_id)
+    return ResultReceived(turn_id, step, message, 0, "")
+
+
+class _NoTools:
+    """The tools of a workspace that is gone."""
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return ()
+
+    async def run(self, name: str, arguments: str) -> ToolOutcome:
+        return ToolOutcome("The workspace folder is gone, so no tool can run.", is_error=True)
+
+
+class _Trusted:
+    """Tools that are there only while their root is trusted."""
+
+    def __init__(self, tools: Tools, trusted: Callable[[], bool]) -> None:
+        self._tools, self._trusted = tools, trusted
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return self._tools.specs() if self._trusted() else ()
+
+    async def run(self, name: str, arguments: str) -> ToolOutcome:
+        if not self._trusted():
+            return ToolOutcome("This workspace is not trusted, so no tool may run in it.", is_error=True)
+        return await self._tools.run(name, arguments)

@@ -1,0 +1,34 @@
+"""What a session server is given from outside, so that tests can give it something else."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ullage.core.inputs import Allowed, Denied
+from ullage.core.messages import ToolCall
+from ullage.core.ports import Provider, Summariser, TokenCounter, ToolSpec
+from ullage.core.state import Config
+from ullage.storage.files import Files
+
+Ask = Callable[[str, ToolCall, ToolSpec], Awaitable[Allowed | Denied]]
+"""Ask a person about a call of the named session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The world of a host.
+
+    `clock` gives UTC milliseconds, `new_id` session ids for such a moment, `fence` a fresh random word. `counter` is
+    asked before each use: it gives the rough counter until the rank table is loaded.
+    """
+
+    files: Files
+    home: Path
+    clock: Callable[[], int]
+    new_id: Callable[[int], str]
+    fence: Callable[[], str]
+    counter: Callable[[], TokenCounter]
+    provider: Callable[[Config], Provider]
+    summariser: Callable[[Config], Summariser | None]
