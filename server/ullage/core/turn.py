@@ -72,10 +72,12 @@ from ullage.core.turn_steps import (
     answered,
     cancel,
     cancel_idle,
+    cancel_more,
     close_busy,
     close_cancelling,
     close_idle,
     commit_failed,
+    commit_failed_closed,
     decided,
     edit,
     finish,
@@ -149,7 +151,7 @@ _ROWS: dict[type[Any], tuple[Cell, ...]] = {
     PromptRemoveAsked:   (remove,         remove,           remove,         remove,             remove,              remove,              _R),
     QueueResumeAsked:    (resume_idle,    resume_busy,      resume_busy,    resume_busy,        resume_busy,         resume_busy,         _R),
     CompactAsked:        (compact_idle,   compact_later,    compact_later,  compact_later,      compact_later,       compact_later,       _R),
-    CancelAsked:         (cancel_idle,    cancel,           cancel,         cancel,             cancel,              cancel_idle,         _),
+    CancelAsked:         (cancel_idle,    cancel,           cancel,         cancel,             cancel,              cancel_more,         _),
     CloseAsked:          (close_idle,     close_busy,       close_busy,     close_busy,         close_busy,          close_cancelling,    finish),
     StepPlanned:         (_,              planned,          _,              _,                  _,                   _,                   _),
     OutputStarted:       (_,              output_started,   _,              _,                  _,                   _,                   _),
@@ -167,7 +169,7 @@ _ROWS: dict[type[Any], tuple[Cell, ...]] = {
     CheckpointDone:      (_,              _,                _,              _,                  checkpoint_done,     _,                   _),
     CheckpointFailed:    (_,              _,                _,              _,                  checkpoint_failed,   _,                   _),
     Stopped:             (_,              _,                _,              _,                  _,                   stopped,             _),
-    CommitFailed:        (commit_failed,  commit_failed,    commit_failed,  commit_failed,      commit_failed,       commit_failed,       _),
+    CommitFailed:        (commit_failed,  commit_failed,    commit_failed,  commit_failed,      commit_failed,       commit_failed,       commit_failed_closed),
 }
 # fmt: on
 

@@ -103,8 +103,8 @@ def _compaction_failed(turn: Turn, state: State, error: ErrorReport) -> Step:
     ended = CompactionEnded(running.asks, CompactionOutcome.FAILED, running.reason, error=error)
     turn = replace(turn, compacting=None)
     if running.reason is Reason.MANUAL or state.facts.open_turn is None:
-        after = go_on(turn, state, (ended,))
-        return Step(after.turn, (Append((failed,)), *after.commands))
+        # Who asked is told first: a batch that the disk refuses drops every command after it.
+        return go_on(turn, state, (ended, Append((failed,))))
     after = end_turn(turn, state, Stop.FAILED, running.cause or error, before=(failed,))
     return Step(after.turn, (*after.commands[:1], ended, *after.commands[1:]))
 
