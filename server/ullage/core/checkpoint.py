@@ -6,10 +6,12 @@ the same version, and one that it refuses never becomes the model's view.
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from ullage.core.context import Replacement
 from ullage.core.events import CheckpointCommitted
 from ullage.core.limits import LIMITS
-from ullage.core.messages import Message, Role, Text, ToolCall, ToolResult
+from ullage.core.messages import Image, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
 
 VERSION = 1
 """Version of checkpoints that this program writes and the only one it restores."""
@@ -32,18 +34,24 @@ def replacement_bytes(replacement: Replacement) -> int:
     """Bytes of unescaped UTF-8 that a replacement's texts take; the JSON around them is small and bounded."""
     head = [replacement.ledger, *(word.text for word in (*replacement.task, *replacement.words))]
     head += [file.text for file in replacement.files]
-    tail = [_part_text(part) for kept in replacement.tail for part in kept.message.parts]
+    tail = [text for kept in replacement.tail for part in kept.message.parts for text in _part_texts(part)]
     return sum(len(text.encode("utf-8", "surrogatepass")) for text in (*head, *tail))
 
 
-def _part_text(part: object) -> str:
+def _part_texts(part: Part) -> tuple[str, ...]:
     match part:
         case Text(text) | ToolResult(_, text):
-            return text
+            return (text,)
+        case Reasoning(text, opaque):
+            return (text, opaque.raw) if opaque else (text,)
         case ToolCall():
-            return part.arguments
+            return (part.arguments,)
+        case Opaque(raw=raw):
+            return (raw,)
+        case Image():
+            return ()  # its bytes lie beside the log
         case _:
-            return getattr(part, "text", "") or getattr(part, "raw", "")
+            assert_never(part)
 
 
 def pairing_problem(messages: list[Message]) -> str | None:

@@ -268,7 +268,7 @@ def _step_started(state: State, entry: Entry, event: StepStarted) -> State | Non
     facts, turn = state.facts, state.facts.open_turn
     if turn is None or turn.turn_id != event.turn_id or turn.pending:
         return None
-    sent = Sent(len(state.items), event.occupancy.fixed, event.step, event.turn_id)
+    sent = Sent(len(state.items), event.occupancy.fixed, event.step, event.turn_id, facts.revision)
     started = replace(
         facts,
         open_turn=replace(turn, step=event.step),
@@ -307,13 +307,14 @@ def _baseline(state: State, sent: Sent, event: AnswerReceived, length: int) -> B
     if floor is None or sent.length != len(state.items):
         return None
     kept = floor if event.message.has_opaque else max(0, floor - (event.usage.reasoning or 0))
-    return Baseline(kept, length, sent.fixed, state.facts.revision, event.model)
+    return Baseline(kept, length, sent.fixed, sent.revision, event.model)
 
 
 def _result(state: State, entry: Entry, event: ResultReceived) -> State | None:
-    turn, result = state.facts.open_turn, event.message.results[0] if event.message.results else None
-    if turn is None or turn.turn_id != event.turn_id or result is None or result.call_id not in turn.pending:
+    turn, results = state.facts.open_turn, event.message.results
+    if turn is None or turn.turn_id != event.turn_id or len(results) != 1 or results[0].call_id not in turn.pending:
         return None
+    result = results[0]
     pending = tuple(call_id for call_id in turn.pending if call_id != result.call_id)
     facts = replace(state.facts, open_turn=replace(turn, pending=pending))
     facts = learned(facts, entry, result)

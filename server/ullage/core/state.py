@@ -93,12 +93,13 @@ class OpenTurn:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The request under way: how many items it held, and its fixed part."""
+    """The request under way: how many items it held, its fixed part, and the revision it was built from."""
 
     length: int
     fixed: int
     step: int
     turn_id: str
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)

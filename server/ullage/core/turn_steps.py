@@ -120,6 +120,8 @@ def resume_busy(turn: Turn, state: State, event: QueueResumeAsked) -> Step:
 
 
 def planned(turn: Turn, state: State, event: StepPlanned) -> Step:
+    if turn.planned is not None:
+        return Step(turn, ())  # the call is under way already
     opened = opened_turn(state)
     match event.plan:
         case Proceed(occupancy):
@@ -150,6 +152,8 @@ def output_started(turn: Turn, state: State, event: OutputStarted) -> Step:
 
 
 def answered(turn: Turn, state: State, event: AnswerArrived) -> Step:
+    if turn.planned is None:
+        return Step(turn, ())  # no call is under way
     opened = opened_turn(state)
     message = answer_message(opened.turn_id, opened.step, event.parts)
     received = AnswerReceived(opened.turn_id, opened.step, message, 0, "", event.usage, event.stop, event.model)
