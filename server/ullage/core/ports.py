@@ -3,7 +3,7 @@ suite in `tests/contracts` that runs against the fake and the real thing."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -84,7 +84,7 @@ class Provider(Protocol):
     @property
     def card(self) -> ModelCard: ...
 
-    def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
+    def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """Answer a request: deltas, then exactly one `Answer`.
 
         Raises:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 
 from ullage.core.errors import ErrorReport
 from ullage.core.messages import Part, Text, ToolCall, Usage
@@ -37,7 +37,7 @@ class Explorer:
     def card(self) -> ModelCard:
         return ModelCard(NAME, self._limits.explorer_window, "setting", self._limits.explorer_answer_tokens)
 
-    async def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """Answer: text in small deltas, then the answer.
 
         Raises:

@@ -8,6 +8,7 @@ time (a model, a tool, reading files) runs as an effect and posts its result to 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
@@ -40,6 +41,7 @@ from ullage.core.events import (
     SessionConfigured,
     SessionRenamed,
     TokensRecounted,
+    TurnStarted,
 )
 from ullage.core.inputs import (
     CallsDecided,
@@ -75,6 +77,7 @@ from ullage.sessions.notices import (
     Listener,
     Notice,
     Occupied,
+    Timing,
     TurnOutcome,
     Updated,
 )
@@ -107,6 +110,8 @@ class SessionActor:
         self._before: tuple[Event, ...] = ()
         """What closes an interrupted turn, kept back until the damage before it was accepted."""
         self._finished = asyncio.Event()
+        self._began = (0.0, 0.0, 0)
+        """When the turn began, and what the model had taken and how many steps there had been by then."""
         effects.attach(self._inbox.put_nowait, self._tell, lambda: self.state)
 
     # --- reading ---
@@ -352,6 +357,8 @@ class SessionActor:
     def _append(self, events: Sequence[Event]) -> None:
         stamped = [self._engine.stamp(event) for event in events]
         for entry in self._journal.append(stamped):
+            if isinstance(entry.event, TurnStarted):
+                self._began = (time.monotonic(), self._effects.model_seconds, self.state.facts.steps)
             self._publish(entry)
         self._effects.forget_live(self.state)
         self._tell_occupancy()
@@ -379,10 +386,15 @@ class SessionActor:
 
     def _reply_turn(self, command: ReplyTurn) -> None:
         waiters = self._turn_waiters.pop(command.turn_id, [])
-        totals = self.state.facts.turn_totals
+        totals, timing = self.state.facts.turn_totals, self._timing()
         self._journal.when_durable(
-            lambda failure: _settle(waiters, TurnOutcome(command.stop, command.error or failure, totals))
+            lambda failure: _settle(waiters, TurnOutcome(command.stop, command.error or failure, totals, timing))
         )
+
+    def _timing(self) -> Timing:
+        began, model, steps = self._began
+        spent = time.monotonic() - began, self._effects.model_seconds - model
+        return Timing(self.state.facts.steps - steps, *(round(seconds * 1000) for seconds in spent))
 
     # --- compaction ---
 

@@ -11,6 +11,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 
 from ullage.core.commands import Assemble
@@ -73,6 +74,8 @@ class Effects:
         self._door, self._blobs, self._ask = door, blobs, ask
         self._tasks = Tasks()
         self._live: _Live | None = None
+        self.model_seconds = 0.0
+        """Time spent waiting for the model so far."""
 
     def attach(self, post: Callable[[Input], None], tell: Callable[[Notice], None], state: Callable[[], State]) -> None:
         self._post, self._tell, self._state = post, tell, state
@@ -97,6 +100,7 @@ class Effects:
         self._tasks.start(self._call(self._live, request))
 
     async def _call(self, live: _Live, request: Request) -> None:
+        began = time.monotonic()
         try:
             answer = await self._stream(live, request)
         except ProviderFailure as failure:
@@ -106,20 +110,23 @@ class Effects:
             self._post(ProviderFailed(_BROKEN, partial=_partial(live), model=live.model))
         else:
             self._post(AnswerArrived(answer.parts, answer.usage, answer.stop, answer.model))
+        finally:
+            self.model_seconds += time.monotonic() - began
 
     async def _stream(self, live: _Live, request: Request) -> Answer:
         started = False
-        async for event in self._engine.provider(self._state()).stream(request):
-            if not started:
-                started = True
-                self._post(OutputStarted())
-            match event:
-                case TextDelta(text):
-                    self._delta(live, DeltaKind.TEXT, text)
-                case ReasoningDelta(text):
-                    self._delta(live, DeltaKind.REASONING, text)
-                case Answer():
-                    return event
+        async with aclosing(self._engine.provider(self._state()).stream(request)) as events:
+            async for event in events:
+                if not started:
+                    started = True
+                    self._post(OutputStarted())
+                match event:
+                    case TextDelta(text):
+                        self._delta(live, DeltaKind.TEXT, text)
+                    case ReasoningDelta(text):
+                        self._delta(live, DeltaKind.REASONING, text)
+                    case Answer():
+                        return event
         raise ProviderFailure(_CUT)
 
     def _delta(self, live: _Live, kind: DeltaKind, text: str) -> None:

@@ -78,12 +78,22 @@ Listener = Callable[[str, Notice], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Timing:
+    """Where a turn's time went, in milliseconds: `model_ms` is waiting for the model, the rest is ours and the tools'."""
+
+    steps: int = 0
+    wall_ms: int = 0
+    model_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TurnOutcome:
     """How a prompt ended: a turn's stop, or None for steering that entered a running turn."""
 
     stop: Stop | None
     error: ErrorReport | None
     totals: Totals
+    timing: Timing = Timing()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
@@ -171,7 +171,7 @@ class ScriptedModel:
         lines: list[Line] = [reply for line in script for reply in _parsed(line)]
         return cls(lines, ModelCard(name, window, "setting"))
 
-    async def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         self.requests.append(request)
         line = next(self._lines, None)
         assert line is not None, f"the script has no reply to request {len(self.requests)}: {_shown(request)}"
@@ -183,7 +183,7 @@ class ScriptedModel:
         finally:
             self.open_streams -= 1
 
-    async def _play(self, reply: Reply, request: Request) -> AsyncIterator[ProviderEvent]:
+    async def _play(self, reply: Reply, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         if reply.gate:
             await reply.gate.wait()
         for thought in reply.thoughts:
