@@ -1,0 +1,74 @@
+"""The blob store of one workspace: content named by its own hash.
+
+Invariant: `put` returns only what a power cut can't take any more, and `get` returns only what has the hash that was
+asked for. Nothing here deletes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+from pathlib import Path
+
+from ullage.core.errors import StorageFailed
+from ullage.core.messages import BlobRef
+from ullage.storage.files import Files, ensure_folder, write_new
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class BlobStore:
+    """`Blobs` in `<home>/blobs/<workspace key>/<first two digits>/<sha256>`."""
+
+    def __init__(self, files: Files, home: Path, key: str) -> None:
+        self._files = files
+        self._folder = home / "blobs" / key
+        self._lock = threading.Lock()
+        """Two threads that put the same content would share a temporary file."""
+
+    def put(self, content: bytes) -> BlobRef:
+        """Store content; what is there already and whole is not written again.
+
+        Raises:
+            StorageFailed: it is not stored.
+        """
+        ref = BlobRef(hashlib.sha256(content).hexdigest(), len(content))
+        path = self._path(ref.sha256)
+        try:
+            with self._lock:
+                self._store(path, ref, content)
+        except OSError as error:
+            raise StorageFailed(
+                f"The disk refused a file of {ref.size} bytes ({os.strerror(error.errno or 0)}).",
+                hint=f"Make room in {self._folder}, then try again.",
+            ) from error
+        return ref
+
+    def get(self, ref: BlobRef) -> bytes | None:
+        """The content, or None when it is missing or damaged."""
+        if not _SHA256.fullmatch(ref.sha256):
+            return None
+        try:
+            handle = self._files.open_read(self._path(ref.sha256))
+        except OSError:
+            return None
+        try:
+            content = self._files.read(handle, 0, self._files.size(handle))
+        except OSError:
+            return None
+        finally:
+            self._files.close(handle)
+        return content if hashlib.sha256(content).hexdigest() == ref.sha256 else None
+
+    def _path(self, sha256: str) -> Path:
+        return self._folder / sha256[:2] / sha256
+
+    def _store(self, path: Path, ref: BlobRef, content: bytes) -> None:
+        ensure_folder(self._files, path.parent)
+        if self.get(ref) is None:
+            write_new(self._files, path, content)
+        else:
+            # Whoever put it may have died before this.
+            self._files.fsync_dir(path.parent)
