@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 import ullage.context.limits
 import ullage.core.limits
+import ullage.editors.limits
 import ullage.providers.limits
 import ullage.storage.limits
 import ullage.tools.limits
@@ -56,6 +57,7 @@ class Limits:
 
     core: ullage.core.limits.Limits = field(default_factory=ullage.core.limits.Limits)
     context: ullage.context.limits.Limits = field(default_factory=ullage.context.limits.Limits)
+    editors: ullage.editors.limits.Limits = field(default_factory=ullage.editors.limits.Limits)
     providers: ullage.providers.limits.Limits = field(default_factory=ullage.providers.limits.Limits)
     storage: ullage.storage.limits.Limits = field(default_factory=ullage.storage.limits.Limits)
     tools: ullage.tools.limits.Limits = field(default_factory=ullage.tools.limits.Limits)

@@ -1,0 +1,133 @@
+"""What a client hears of sessions: only of those it opened, and of each exactly what it has not heard yet.
+
+Invariant: durable updates of a session reach the client in ascending seq, each once for each opening, none left out
+from `from_seq` on. While the past is sent, what happens meanwhile is not told but read from the log in the next round;
+between the round that finds nothing new and the switch to live updates nothing is awaited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
+
+from ullage.editors import mapping
+from ullage.editors.limits import Limits
+from ullage.editors.methods import COMPACTION, OCCUPANCY, SESSION_UPDATE
+from ullage.editors.payloads import Payload
+from ullage.sessions.notices import Compacted, Delta, Notice, Occupied, Updated
+from ullage.wire.transport import Coalesce
+
+if TYPE_CHECKING:
+    from ullage.sessions.actor import SessionActor
+
+Params = dict[str, Any]
+
+
+class Notify(Protocol):
+    """Sends a notification; with `coalesce` it may melt into others while the client does not read."""
+
+    def __call__(self, method: str, params: Params, coalesce: Coalesce | None = None) -> None: ...
+
+
+@dataclass(slots=True)
+class _Follower:
+    """One opening. `told` is the newest seq that was sent."""
+
+    told: int
+    live: bool = False
+
+
+class Following:
+    """The sessions one client follows."""
+
+    def __init__(self, notify: Notify, limits: Limits) -> None:
+        self._notify = notify
+        self._limits = limits
+        self._followers: dict[str, _Follower] = {}
+
+    def follows(self, session_id: str) -> bool:
+        return session_id in self._followers
+
+    async def follow(self, actor: SessionActor, from_seq: int = 0) -> None:
+        """Send what was missed, then what is being streamed; from then on the session is live.
+
+        A second opening of the same session takes the place of the first.
+        """
+        follower = self._followers[actor.session_id] = _Follower(from_seq - 1)
+        while not follower.live and self._followers.get(actor.session_id) is follower:
+            upto = actor.synced_seq
+            await self._replay(actor, follower, upto)
+            follower.told = max(follower.told, upto)
+            if actor.synced_seq == upto:
+                self._switch(actor, follower)
+
+    async def _replay(self, actor: SessionActor, follower: _Follower, upto: int) -> None:
+        if follower.told >= upto:
+            return
+        for number, shown in enumerate(actor.history(follower.told + 1), 1):
+            if shown.seq > upto or self._followers.get(actor.session_id) is not follower:
+                return
+            self._update(actor.session_id, follower, Updated(shown))
+            if number % self._limits.replay_page == 0:
+                await asyncio.sleep(0)
+
+    def _switch(self, actor: SessionActor, follower: _Follower) -> None:
+        follower.live = True
+        for delta in actor.live():
+            self._delta(actor.session_id, delta)
+        self._occupancy(actor.session_id, Occupied(actor.occupancy, actor.state.facts.turn_totals))
+
+    def hear(self, session_id: str, notice: Notice) -> None:
+        """Pass a notice on, if its session is followed."""
+        follower = self._followers.get(session_id)
+        if follower is None or not follower.live:
+            return
+        match notice:
+            case Updated():
+                self._update(session_id, follower, notice)
+            case Delta():
+                self._delta(session_id, notice)
+            case Occupied():
+                self._occupancy(session_id, notice)
+            case Compacted():
+                self._notify(COMPACTION, _dumped(mapping.compaction_payload(session_id, notice)))
+            case _:
+                assert_never(notice)
+
+    def _update(self, session_id: str, follower: _Follower, notice: Updated) -> None:
+        if notice.shown.seq > follower.told:
+            follower.told = notice.shown.seq
+            self._notify(SESSION_UPDATE, _dumped(mapping.update_payload(session_id, notice.shown, self._limits)))
+
+    def _delta(self, session_id: str, delta: Delta) -> None:
+        key = f"{session_id} {delta.message_id} {delta.kind}"
+        self._notify(SESSION_UPDATE, _dumped(mapping.delta_payload(session_id, delta)), Coalesce(key, join_deltas))
+
+    def _occupancy(self, session_id: str, notice: Occupied) -> None:
+        payload = mapping.occupancy_payload(session_id, notice)
+        self._notify(OCCUPANCY, _dumped(payload), Coalesce(session_id, newest))
+
+
+def join_deltas(parts: Sequence[Params]) -> Params:
+    """Pieces that follow one another, as one piece from the first one's offset.
+
+    Where a piece does not follow (an answer begins anew, a session is opened again) what came before it is left out.
+    """
+    first, texts, end = parts[0], list[str](), parts[0]["update"]["offset"]
+    for part in parts:
+        if part["update"]["offset"] != end:
+            first, texts, end = part, [], part["update"]["offset"]
+        texts.append(part["update"]["text"])
+        end += len(texts[-1])
+    return {**first, "update": {**first["update"], "text": "".join(texts)}}
+
+
+def newest(parts: Sequence[Params]) -> Params:
+    """The last one says it all."""
+    return parts[-1]
+
+
+def _dumped(payload: Payload) -> Params:
+    return payload.model_dump(mode="json", by_alias=True)
