@@ -334,7 +334,7 @@ class SessionActor:
                 return self._plan_compaction(command)
             case Summarise(plan, sample):
                 retrying = CompactionStatus.RETRYING if sample > 1 else CompactionStatus.SUMMARISING
-                self._tell(Compacted(retrying, plan.reason, plan.profile, plan.strategy))
+                self._tell_in_order(Compacted(retrying, plan.reason, plan.profile, plan.strategy))
                 effects.summarise(plan, engine.summary_request(self.state, plan))
             case Assemble():
                 effects.assemble(command)
@@ -376,7 +376,11 @@ class SessionActor:
         occupancy = occupancy or self.occupancy
         if occupancy != self._told:
             self._told = occupancy
-            self._tell(Occupied(occupancy, self.state.facts.turn_totals))
+            self._tell_in_order(Occupied(occupancy, self.state.facts.turn_totals))
+
+    def _tell_in_order(self, notice: Notice) -> None:
+        """Tell it after the updates it rests on, whether the disk took them or not."""
+        self._journal.when_durable(lambda error: self._tell(notice))
 
     def _recount(self) -> None:
         """Once the rank table is there, replace the rough counts made before."""
@@ -403,12 +407,12 @@ class SessionActor:
         if isinstance(planned, ErrorReport):
             return CompactionRefused(planned)
         started = Compacted(CompactionStatus.STARTED, planned.reason, planned.profile, planned.strategy)
-        self._tell(started)
+        self._tell_in_order(started)
         return CompactionPlanned(planned)
 
     async def _commit(self, command: CommitCheckpoint) -> Input:
         report = command.report
-        self._tell(Compacted(CompactionStatus.GATED, report.reason, report.profile, report.strategy, report))
+        self._tell_in_order(Compacted(CompactionStatus.GATED, report.reason, report.profile, report.strategy, report))
         event = self._engine.checkpoint(self.state, command)
         try:
             self._publish(await self._journal.checkpoint(event))
@@ -420,7 +424,7 @@ class SessionActor:
         status, profile = _STATUS[command.outcome], self._engine.profile
         strategy = command.report.strategy if command.report else None
         notice = Compacted(status, command.reason, profile, strategy, command.report, command.error)
-        self._journal.when_durable(lambda error: None if error else self._tell(notice))
+        self._tell_in_order(notice)
         self._tell_occupancy()
         answer = CompactionAnswer(command.outcome, command.report, command.error)
         waiters = [self._compaction_waiters.pop(ask_id, None) for ask_id in command.ask_ids]
