@@ -6,18 +6,23 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from ullage.context.ledger import HEADINGS
-from ullage.core.messages import Role, Text, ToolCall, ToolResult
-from ullage.core.ports import Answer
+from ullage.context.replacement import head_blocks
+from ullage.core.context import Replacement, RestoredFile, Word
+from ullage.core.messages import BlobRef, Role, Text, ToolCall, ToolResult
+from ullage.core.ports import Answer, Tools
 from ullage.core.requests import Request, RequestMessage, RequestTool
 from ullage.providers.explorer import Explorer
 from ullage.providers.exploring import survey
 from ullage.providers.limits import Limits
 from ullage.providers.measure import parts_tokens, request_tokens
 from ullage.providers.tokens import ApproximateCounter
+from ullage.tools.toolbox import Toolbox
+from ullage.workspace.root import WorkspaceRoot
 
 COUNT = ApproximateCounter().count
 ALL = ("glob", "grep", "list", "read")
@@ -84,6 +89,16 @@ class FakeTools:
         return path == "." or name.startswith(path + "/")
 
 
+class NoBlobs:
+    """Nothing is kept: no result here is shortened."""
+
+    def put(self, content: bytes) -> BlobRef:
+        raise AssertionError(content)
+
+    def get(self, ref: BlobRef) -> bytes | None:
+        raise AssertionError(ref)
+
+
 # --- a session in memory ---
 
 
@@ -97,6 +112,7 @@ class Session:
     compact_at: int = 1_000_000
     keep: int = 2
     lossy: bool = False
+    toolbox: Tools | None = None
     messages: list[RequestMessage] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     prompts: list[str] = field(default_factory=list)
@@ -112,7 +128,13 @@ class Session:
             self.messages.append(RequestMessage(Role.ASSISTANT, answer.parts))
             if not calls:
                 return self.said[-1]
-            self._add(Role.USER, *map(FakeTools(self.files).run, calls))
+            self._add(Role.USER, *[await self._run(call) for call in calls])
+
+    async def _run(self, call: ToolCall) -> ToolResult:
+        if self.toolbox is None:
+            return FakeTools(self.files).run(call)
+        outcome = await self.toolbox.run(call.name, call.arguments)
+        return ToolResult(call.call_id, outcome.text, outcome.is_error)
 
     @property
     def said(self) -> list[str]:
@@ -145,8 +167,10 @@ class Session:
         if not self.lossy:
             sections[HEADINGS[-1]] = "- Last said: " + self.said[-1][:1_200]
         summary = "\n".join(f"## {heading}\n{text}" for heading, text in sections.items())
-        head = RequestMessage(Role.USER, (Text(summary), Text("Active task:\n" + self.prompts[-1])))
-        self.messages = [head, *tail]
+        words = tuple(Word(str(number), prompt) for number, prompt in enumerate(self.prompts))
+        files = (RestoredFile(reads[-1], self.files[reads[-1]], False),) if reads else ()
+        replacement = Replacement(summary, words[-1:], words[:-1], files, "fence", (), 0)
+        self.messages = [RequestMessage(Role.USER, head_blocks(replacement)), *tail]
 
     def _add(self, role: Role, *blocks: Text | ToolResult) -> None:
         if self.messages and self.messages[-1].role is role:
@@ -223,6 +247,19 @@ async def test_an_empty_workspace_ends_at_once() -> None:
     assert len(session.answers) <= 3
 
 
+async def test_it_understands_the_real_tools(tmp_path: Path) -> None:
+    """Their texts are parsed, their schemas are met: no call is refused, and the report says the same."""
+    for name, text in project(4).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with WorkspaceRoot.open(str(tmp_path)) as root:
+        session = Session(project(4), toolbox=Toolbox(root, NoBlobs(), tuple))
+        report = await session.prompt("Go.")
+    results = [block for message in session.messages for block in message.blocks if isinstance(block, ToolResult)]
+    assert [result.text for result in results if result.is_error] == []
+    assert report == await Session(project(4)).prompt("Go.")
+
+
 # --- through compactions ---
 
 
@@ -241,6 +278,27 @@ async def test_compactions_cost_it_nothing_but_time(keep: int) -> None:
     assert {path for path, _ in reads} == set(session.files) - {"logo.png"}
     assert {"src/main.py", "tests/test_main.py"} <= check_citations(report, session.files)
     check_honest(session)
+
+
+@pytest.mark.parametrize("keep", [2, 0], ids=["newest unit kept", "all replaced"])
+@pytest.mark.parametrize(
+    ("prompts", "place"),
+    [
+        (("find function_1_7", "Explore."), "src/module_01.py:41 # TODO"),
+        (("look at src/", "where is function_1_7?"), "src/module_01.py:8 def function_1_7"),
+        (("Explore.", "look at tests/"), "tests/test_main.py:4 def test_it_runs():"),
+    ],
+)
+async def test_a_compaction_at_every_step_keeps_the_aim(keep: int, prompts: tuple[str, str], place: str) -> None:
+    """Neither an older prompt nor the repeated task makes the work begin anew; without results it still ends."""
+    session = Session(project(3), compact_at=0, keep=keep, limits=Limits(explorer_files=2, explorer_steps=20))
+    await session.prompt(prompts[0])
+    before = len(session.answers)
+    if keep:
+        assert place in await session.prompt(prompts[1])
+    else:
+        await session.prompt(prompts[1])
+    assert len(session.answers) - before <= 20
 
 
 async def test_a_summary_without_notes_ends_in_a_report_rather_than_a_new_start() -> None:

@@ -36,20 +36,20 @@ NOTES = st.builds(
 ).filter(lambda notes: notes.plan != ("done",))
 
 
-@settings(max_examples=200, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(NOTES)
 def test_what_is_written_is_read_back(notes: Notes) -> None:
     assert parse(write(notes)) == notes
 
 
-@settings(max_examples=200, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(NOTES)
 def test_lines_may_be_joined(notes: Notes) -> None:
     """A digest may put the last stated plan on one line."""
     assert parse("- Last said: I read on. " + " ".join(write(notes).split())) == notes
 
 
-@settings(max_examples=200, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(NOTES, st.data())
 def test_the_end_may_be_cut(notes: Notes, data: st.DataObject) -> None:
     """What is left says nothing that was not written, and is no notes before step and plan are complete."""
@@ -62,7 +62,7 @@ def test_the_end_may_be_cut(notes: Notes, data: st.DataObject) -> None:
         assert cut.plan or notes.done
 
 
-@settings(max_examples=200, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(st.text(), st.integers(0, 3))
 def test_any_text_can_be_searched_and_quoted(text: str, repeated: int) -> None:
     parse(f"Step: `{text}" * repeated + text)

@@ -58,14 +58,16 @@ def decide(view: View, limits: Limits) -> Step:
 
 def _new_aim(notes: Notes, view: View) -> Aim | None:
     """What a new prompt, or a steering message, asks for; None to go on as before."""
-    current = Aim(notes.wanted, notes.folder)
-    # A summary repeats older prompts, so in the middle of a turn it says nothing new.
-    said = () if view.summarised and not notes.done else view.said
-    aim = newest_aim(said)
+    aim = newest_aim(view.said)
     if notes.done:
         # A question is answered; whatever follows it, such as "continue", is about the workspace again.
         return aim or Aim(folder=notes.folder)
-    return aim if aim != current else None
+    return None if aim is None or _same(aim, notes) else aim
+
+
+def _same(aim: Aim, notes: Notes) -> bool:
+    """A summary repeats the task of the turn, which must not begin anew for that."""
+    return aim.wanted == notes.wanted and (bool(aim.wanted) or aim.folder == notes.folder)
 
 
 def _begin(notes: Notes, aim: Aim) -> Notes:

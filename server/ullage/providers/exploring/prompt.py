@@ -50,13 +50,13 @@ def _aim(line: str) -> Aim | None:
 def _what(text: str) -> str:
     quoted = _QUOTED.search(text)
     named = quoted["what"] if quoted else next(iter(_IDENTIFIER.findall(text)), text)
-    return quotable(named)[:80]
+    return quotable(named)[:80].rstrip()
 
 
 def _folder(text: str) -> str:
     path = PurePosixPath(text)
     folder = path.parent if path.suffix and not text.endswith("/") else path
-    return quotable(str(folder))[:200]
+    return quotable(str(folder))[:200].rstrip()
 
 
 def search_pattern(wanted: str) -> str:

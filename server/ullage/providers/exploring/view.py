@@ -54,9 +54,14 @@ def look(request: Request) -> View:
     texts = _texts(request.messages)
     for index, text in enumerate(texts):
         if notes := parse(text):
-            return View(tools, notes, everything, texts[index + 1 :], listing, True)
+            return View(tools, notes, everything, _asked(texts[index + 1 :]), listing, True)
     summarised = any(all(heading in text for heading in HEADINGS) for text in texts)
     return View(tools, None, (), texts, listing, summarised)
+
+
+def _asked(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Behind a summary: the task, which comes first, and what was said since; not what the host titles as restored."""
+    return texts[:1] + tuple(text for text in texts[1:] if not text.startswith("# "))
 
 
 def _notes_in(message: RequestMessage) -> Notes | None:
