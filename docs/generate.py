@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from protocol_page import protocol_page, schema_file
 from pydantic_core import PydanticUndefined
 
 from ullage import settings
@@ -94,7 +95,11 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-PAGES: Final[dict[str, Callable[[], str]]] = {"settings.md": settings_page}
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    "settings.md": settings_page,
+    "protocol.md": lambda: protocol_page(NOTE),
+    "protocol.schema.json": schema_file,
+}
 
 
 def main() -> int:

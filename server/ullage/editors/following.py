@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from ullage.editors import mapping
 from ullage.editors.limits import Limits
 from ullage.editors.methods import COMPACTION, OCCUPANCY, SESSION_UPDATE
 from ullage.editors.payloads import Payload
-from ullage.sessions.notices import Compacted, Delta, Notice, Occupied, Updated
+from ullage.sessions.notices import Compacted, Delta, DeltaKind, Notice, Occupied, Updated
 from ullage.wire.transport import Coalesce
 
 if TYPE_CHECKING:
@@ -33,10 +33,11 @@ class Notify(Protocol):
 
 @dataclass(slots=True)
 class _Follower:
-    """One opening. `told` is the newest seq that was sent."""
+    """One opening. `told` is the newest seq that was sent, `streamed` where each piece of an answer ended."""
 
     told: int
     live: bool = False
+    streamed: dict[tuple[str, DeltaKind], int] = field(default_factory=dict)
 
 
 class Following:
@@ -76,7 +77,7 @@ class Following:
     def _switch(self, actor: SessionActor, follower: _Follower) -> None:
         follower.live = True
         for delta in actor.live():
-            self._delta(actor.session_id, delta)
+            self._delta(actor.session_id, follower, delta)
         self._occupancy(actor.session_id, Occupied(actor.occupancy, actor.state.facts.turn_totals))
 
     def hear(self, session_id: str, notice: Notice) -> None:
@@ -88,7 +89,7 @@ class Following:
             case Updated():
                 self._update(session_id, follower, notice)
             case Delta():
-                self._delta(session_id, notice)
+                self._delta(session_id, follower, notice)
             case Occupied():
                 self._occupancy(session_id, notice)
             case Compacted():
@@ -101,7 +102,15 @@ class Following:
             follower.told = notice.shown.seq
             self._notify(SESSION_UPDATE, _dumped(mapping.update_payload(session_id, notice.shown, self._limits)))
 
-    def _delta(self, session_id: str, delta: Delta) -> None:
+    def _delta(self, session_id: str, follower: _Follower, delta: Delta) -> None:
+        """What the overlay already held is left out; only the answer under way is remembered."""
+        known = follower.streamed.get((delta.message_id, delta.kind), 0)
+        if delta.offset < known:
+            delta = replace(delta, offset=known, text=delta.text[known - delta.offset :])
+        if not delta.text:
+            return
+        follower.streamed = {key: end for key, end in follower.streamed.items() if key[0] == delta.message_id}
+        follower.streamed[delta.message_id, delta.kind] = delta.offset + len(delta.text)
         key = f"{session_id} {delta.message_id} {delta.kind}"
         self._notify(SESSION_UPDATE, _dumped(mapping.delta_payload(session_id, delta)), Coalesce(key, join_deltas))
 
@@ -113,7 +122,7 @@ class Following:
 def join_deltas(parts: Sequence[Params]) -> Params:
     """Pieces that follow one another, as one piece from the first one's offset.
 
-    Where a piece does not follow (an answer begins anew, a session is opened again) what came before it is left out.
+    Where one does not follow (a session was opened again meanwhile) what came before it is left out.
     """
     first, texts, end = parts[0], list[str](), parts[0]["update"]["offset"]
     for part in parts:

@@ -48,6 +48,7 @@ class Payload(BaseModel):
         extra="ignore",
         defer_build=True,
         allow_inf_nan=False,
+        json_schema_serialization_defaults_required=True,
     )
 
 
