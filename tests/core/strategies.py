@@ -206,9 +206,7 @@ BY_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
     ),
     events.CompactionFailed: st.builds(events.CompactionFailed, st.sampled_from(context.Reason), errors),
     events.LogRepaired: st.builds(events.LogRepaired, counts, counts, words),
-    events.DamageAccepted: st.builds(
-        events.DamageAccepted, st.lists(st.tuples(counts, counts), max_size=2).map(tuple)
-    ),
+    events.DamageAccepted: st.builds(events.DamageAccepted, st.lists(st.tuples(counts, counts), max_size=2).map(tuple)),
     events.Unknown: st.builds(_unknown, st.sampled_from(["later_kind", "next_kind"]), st.booleans(), text),
 }
 """A strategy for each kind of event; a test demands that none is missing."""

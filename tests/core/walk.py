@@ -28,10 +28,9 @@ from ullage.core.commands import (
     StopEffects,
     Summarise,
 )
-from ullage.core.context import Kept, Reason, Replacement, Strategy
+from ullage.core.context import Kept, Replacement, Strategy
 from ullage.core.events import (
     AnswerReceived,
-    CheckpointCommitted,
     Event,
     LogRepaired,
     PromptMode,
@@ -39,7 +38,6 @@ from ullage.core.events import (
     Purpose,
     SessionConfigured,
     SessionRenamed,
-    Stop,
     TurnEnded,
     TurnStarted,
     Unknown,
@@ -59,8 +57,6 @@ from ullage.core.inputs import (
     GateRejected,
     Input,
     OutputStarted,
-    PermissionAnswered,
-    PromptArrived,
     PromptEditAsked,
     PromptRemoveAsked,
     ProviderFailed,
@@ -71,8 +67,7 @@ from ullage.core.inputs import (
     ToolFinished,
     Waiting,
 )
-from ullage.core.messages import Image, Op, Reasoning, Text, ToolCall, ToolFacts, ToolResult, Usage
-from ullage.core.messages import BlobRef
+from ullage.core.messages import BlobRef, Op, Reasoning, Text, ToolCall, ToolFacts, ToolResult, Usage
 from ullage.core.state import MessageItem, ended_how
 from ullage.core.turn_state import TurnState
 from ullage.core.units import units
@@ -102,7 +97,7 @@ class Walk(book.Stage):
         self.told: Counter[str] = Counter()
         self.verdicts: dict[str, bool] = {}
         self.ran: set[str] = set()
-        self.due = False
+        self.due = self.committed = False
 
     # --- one step ---
 
@@ -201,7 +196,8 @@ class Walk(book.Stage):
     def _commit(self, command: CommitCheckpoint) -> None:
         """As the actor: at once, so that no cancel comes between."""
         self.effects.append(command)
-        if command.plan.revision != self.state.facts.revision or self.rng.random() < 0.1:
+        self.committed = command.plan.revision == self.state.facts.revision and not self._one_in(10)
+        if not self.committed:
             return
         event = book.checkpoint(self.state, command.plan, command.replacement, command.report)
         self.record(event)
@@ -309,8 +305,7 @@ class Walk(book.Stage):
                     return GateRejected(plan, book.error("gate"), summary is not None)
                 return book.gated(plan, self._replacement())
             case CommitCheckpoint(_, _, report):
-                committed = isinstance(self.entries[-1].event, CheckpointCommitted)
-                return CheckpointDone(report) if committed else CheckpointFailed(book.error("checkpoint"))
+                return CheckpointDone(report) if self.committed else CheckpointFailed(book.error("checkpoint"))
             case _:
                 raise AssertionError(f"{effect} feeds nothing")
 
@@ -394,6 +389,3 @@ def walk(seed: int, *, n_steps: int = 40, breaks: bool = False, check: Callable[
             check(session)
     session.drain()
     return session
-
-
-__all__ = ["Image", "PermissionAnswered", "PromptArrived", "Reason", "Stop", "Walk", "walk"]
