@@ -37,16 +37,17 @@ async def bounce(params: Params) -> Any:
 
 
 async def wait(params: Params) -> None:
-    say("waiting")
+    tag = params.get("tag", "")
+    say(f"waiting {tag}.")
     try:
         await asyncio.Event().wait()
     finally:
-        say("cancelled")
+        say(f"cancelled {tag}.")
 
 
 async def stubborn(params: Params) -> Params:
     """Has something to clean up when cancelled, then answers all the same."""
-    say("waiting")
+    say("stubborn.")
     try:
         await asyncio.Event().wait()
     except asyncio.CancelledError:
@@ -69,6 +70,7 @@ async def fail(params: Params) -> Any:
             return {"value": float("nan")}
         case "object":
             return object()
+    return None
 
 
 async def model(params: Params) -> Any:
@@ -127,7 +129,7 @@ if __name__ == "__main__":
 
     @server.command("ullage.wait")
     async def command(*args: Any) -> None:
-        await wait({})
+        await wait({"tag": "command"})
 
     @server.command("ullage.echo")
     async def echo_command(*args: Any) -> Any:

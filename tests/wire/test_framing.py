@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tracemalloc
 
 import pytest
@@ -19,7 +20,7 @@ GOOD = frame(b"{}")
 def feed_all(stream: bytes, cuts: list[int] | None = None, limits: Limits = SMALL) -> tuple[list[Frame], bool]:
     framer = Framer(limits)
     edges = [0, *sorted(cuts or []), len(stream)]
-    frames = [each for one, two in zip(edges, edges[1:], strict=False) for each in framer.feed(stream[one:two])]
+    frames = [each for one, two in itertools.pairwise(edges) for each in framer.feed(stream[one:two])]
     return frames, framer.closed
 
 

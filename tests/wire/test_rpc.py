@@ -88,8 +88,10 @@ def test_any_bytes_are_answered(body: bytes) -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "result", "class", "_x"]) | st.text(), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "result", "class", "_x"]) | st.text(), inner)
+    ),
     max_leaves=8,
 )
 

@@ -201,11 +201,12 @@ class UllageProtocol(LanguageServerProtocol):
             yield handler, args, {}
 
     async def drain(self) -> None:
-        """Cancel every running request and wait for their ends, `limits.drain` seconds at most."""
-        running = [each for each in self._incoming.values() if each.method != types.SHUTDOWN]
-        for each in running:
-            self._cancel_once(each)
-        tasks = [each.task for each in running]
+        """Cancel every running request and wait until each was answered, `limits.drain` seconds at most."""
+        for each in self._incoming.values():
+            if each.method != types.SHUTDOWN:
+                self._cancel_once(each)
+        # shutdown itself may be what waits here, and is waited for when exit followed it at once.
+        tasks = [each.task for each in self._incoming.values() if each.task is not asyncio.current_task()]
         if tasks:
             await asyncio.wait(tasks, timeout=self.limits.drain)
             await asyncio.sleep(0)  # their answers are sent by callbacks that run after this wait

@@ -37,6 +37,11 @@ class RpcError(Exception):
         self.data: Any = error.get("data")
 
 
+def NEVER(params: Params) -> Any:
+    """Stands for a handler in `Client.handlers`: the request is left unanswered and its id kept."""
+    raise AssertionError("is never called")
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """One answer off the wire, as it came; `id` may be None."""
@@ -54,7 +59,9 @@ class Client:
         self.notifications: list[tuple[str, Params]] = []
         self.answers: list[Answer] = []
         self.stderr = bytearray()
+        self.stderr_ended = asyncio.Event()
         self.handlers: dict[str, Callable[[Params], Any]] = {}
+        self.unanswered: list[rpc.RequestId] = []
         self._ids = itertools.count(1)
         self._news = asyncio.Condition()
         self._reads = asyncio.Event()
@@ -205,7 +212,10 @@ class Client:
                 raise AssertionError(f"the server sent no JSON-RPC: {message}")
 
     def _serve(self, call: rpc.Call) -> None:
-        if handler := self.handlers.get(call.method):
+        handler = self.handlers.get(call.method)
+        if handler is NEVER:
+            self.unanswered.append(call.id)
+        elif handler:
             self.send({"jsonrpc": "2.0", "id": call.id, "result": handler(call.params)})
         else:
             self.send(rpc.error_message(call.id, rpc.METHOD_NOT_FOUND, "not in this client"))
@@ -215,6 +225,7 @@ class Client:
         while chunk := await self.process.stderr.read(64 * 1024):
             self.stderr += chunk
             await self._tell()
+        self.stderr_ended.set()
 
     async def _tell(self) -> None:
         async with self._news:
