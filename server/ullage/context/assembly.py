@@ -16,7 +16,7 @@ from ullage.context.profiles.profile import Profile
 from ullage.context.replacement import head_tokens
 from ullage.context.shorten import clip_tokens
 from ullage.context.tail import fill_tail, image_note, sound
-from ullage.core.context import CompactionPlan, Kept, Replacement, RestoredFile, Strategy, Word
+from ullage.core.context import CompactionPlan, Kept, Replacement, RestoredFile, Word
 from ullage.core.messages import Image, Message, Role
 from ullage.core.ports import TokenCounter
 from ullage.core.state import MessageItem, ReplacementItem, State
@@ -92,17 +92,25 @@ def assemble(
         short = clip_tokens(text, max(0, left) * shares.summary // 100, counter)
         bare = replace(bare, ledger=ledger_text(short, bare.ledger.partition("\n")[2]))
         left = room - head_tokens(replace(bare, words=tuple(said)), counter)
-    tail = _tail(source, {word.message_id for word in task}, left, counter, plan, state)
+    turn = state.facts.open_turn
+    tail = fill_tail(
+        source.messages,
+        source.units,
+        left,
+        counter,
+        plain=summary is None,
+        pending=set(turn.pending) if turn else set(),
+        apart={word.message_id for word in task},
+    )
     in_tail = {kept.message.message_id for kept in tail}
     said = _chosen([word for word in words if word.message_id not in in_tail], most * shares.words // 100, counter)
     return _within(replace(bare, words=tuple(said), tail=(*tail, *carried)), most, counter)
 
 
-def least_tokens(state: State, source_seq: int, counter: TokenCounter) -> int:
-    """Tokens that no replacement of this source goes below: task, bare ledger, and what came after the source."""
-    carried = cut_source(state, source_seq).carried
-    bare = Replacement(ledger_text("", digest(state, 0, counter)), tuple(_task(state, carried)), (), (), "", (), 0)
-    return head_tokens(bare, counter) + sum(kept.tokens for kept in carried)
+def least_tokens(state: State, counter: TokenCounter) -> int:
+    """Tokens that no replacement of the whole state goes below: the active task and a bare ledger."""
+    bare = Replacement(ledger_text("", digest(state, 0, counter)), tuple(_task(state, ())), (), (), "", (), 0)
+    return head_tokens(bare, counter)
 
 
 # --- words ---
@@ -147,7 +155,7 @@ def _chosen(words: list[Word], room: int, counter: TokenCounter) -> list[Word]:
     return chosen[::-1]
 
 
-# --- files, summary, tail ---
+# --- files, summary, size ---
 
 
 def _fitted(files: Iterable[RestoredFile], room: int, counter: TokenCounter) -> Iterable[RestoredFile]:
@@ -158,7 +166,7 @@ def _fitted(files: Iterable[RestoredFile], room: int, counter: TokenCounter) -> 
             text = _beginning(text, len(text.splitlines()) // 2, LIMITS.restored_bytes)
         if not text.strip():
             return
-        yield replace(file, text=text)
+        yield replace(file, text=text, cut=file.cut or len(text) < len(file.text))
         room -= counter.count(text)
         if len(text) < len(file.text):
             return
@@ -175,16 +183,6 @@ def _beginning(text: str, lines: int, size: int) -> str:
 
 def _earlier_summary(source: Source) -> str:
     return summary_of(source.earlier.ledger) if source.earlier else ""
-
-
-def _tail(
-    source: Source, task: set[str], room: int, counter: TokenCounter, plan: CompactionPlan, state: State
-) -> tuple[Kept, ...]:
-    turn = state.facts.open_turn
-    kept = [piece for piece in source.messages if piece.message.message_id not in task]
-    cuts = source.units if len(kept) == len(source.messages) else units([piece.message for piece in kept])
-    plain = plan.strategy is not Strategy.MODEL
-    return fill_tail(kept, cuts, room, counter, plain=plain, pending=set(turn.pending) if turn else set())
 
 
 def _within(replacement: Replacement, most: int, counter: TokenCounter) -> Replacement:

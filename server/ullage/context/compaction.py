@@ -127,9 +127,8 @@ def plan(
     """What a compaction of this state will do, or why none makes sense. `limit` is the window a provider named."""
     if now.budget.input_budget and fixed.tokens >= now.budget.compaction_line:
         return _fixed_too_large(fixed, now.budget)
-    source_seq = state.facts.last_seq
     source = state.tokens - handoff_tokens(state)
-    least = least_tokens(state, source_seq, counter)
+    least = least_tokens(state, counter)
     if source - least < LIMITS.smallest_gain:
         return _nothing_to_gain(source, least)
     bounds = _bounds(state, reason, now, source, limit)
@@ -139,7 +138,7 @@ def plan(
         reason,
         Strategy.MODEL if has_summariser else Strategy.DETERMINISTIC,
         profile.name,
-        source_seq,
+        state.facts.last_seq,
         state.facts.revision,
         source,
         now.used,

@@ -77,7 +77,7 @@ def digest(state: State, most: int, counter: TokenCounter) -> str:
     read = _quoted(file.path for file in reversed(facts.files) if not file.written)
     page.add_all(_MUTATIONS, "Files written, newest first:", written, "files written")
     page.add_all(_MUTATIONS, "Files read, newest first:", read, "files read")
-    plan = last_said(state)
+    plan = last_said(state) if page.left > 0 else ""
     if plan:
         page.add(_NEXT, "- Last said: " + clip_tokens(plan, min(LIMITS.plan_tokens, max(0, page.left // 2)), counter))
     commands = [_command(fact) for fact in reversed(facts.commands)]

@@ -12,6 +12,7 @@ is new. A result that comes late for a settled segment makes the memo start agai
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
@@ -41,6 +42,8 @@ from ullage.core.state import HandoffItem, Item, MessageItem, ReplacementItem, S
 UNANSWERED = "The outcome of this call is unknown: the process ended before it was recorded. It was not run again."
 NO_OUTPUT = "(no output)"
 NO_BEGINNING = "(The conversation begins here.)"
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +183,7 @@ def _answer_blocks(message: Message, index: int, model: str, pairing: Pairing) -
             case Opaque() if part.model == model:
                 blocks.append(part)
             case Image():
-                blocks.append(_sendable(part))
+                blocks.append(Text(_placeholder(part, "an answer can't hold one")))
             case _:
                 pass
     # Reasoning alone is no answer: providers refuse a message of nothing else.
@@ -248,6 +251,8 @@ def orphan_note(result: ToolResult) -> str:
 
 def _tool_name(name: str) -> str:
     """A name that providers accept; models make up others now and then."""
+    if _NAME.fullmatch(name):
+        return name
     safe = "".join(char if char.isascii() and (char.isalnum() or char in "_-") else "_" for char in name[:64])
     return safe or "unnamed"
 

@@ -25,17 +25,26 @@ _PART_LEAST = 8
 
 
 def fill_tail(
-    messages: Sequence[Kept], cuts: Sequence[Unit], room: int, counter: TokenCounter, *, plain: bool, pending: set[str]
+    messages: Sequence[Kept],
+    cuts: Sequence[Unit],
+    room: int,
+    counter: TokenCounter,
+    *,
+    plain: bool,
+    pending: set[str],
+    apart: set[str],
 ) -> tuple[Kept, ...]:
     """The newest units that fit into `room` tokens, in order. `cuts` are the units of `messages`.
 
-    `plain` leaves out reasoning and images, and calls nobody answered unless they are `pending`.
+    `plain` leaves out reasoning and images, and calls nobody answered unless they are `pending`. Messages whose ids
+    are in `apart` are kept elsewhere.
     """
     chosen: list[list[Kept]] = []
     for unit in reversed(cuts):
         if room < LIMITS.smallest_unit:
             break
-        pieces = sound(messages[unit.start : unit.end], counter)
+        whole = messages[unit.start : unit.end]
+        pieces = sound([piece for piece in whole if piece.message.message_id not in apart], counter)
         if plain:
             pieces = _plain(pieces, pending, counter)
         if _tokens(pieces) > room:

@@ -1,4 +1,4 @@
-"""What a provider would refuse in a request, written from the rules of Anthropic's Messages API and from nothing of ours.
+"""What a provider would refuse in a request: the rules of Anthropic's Messages API, and nothing of ours.
 
 Every request that any test builds must have no problem. So this module must not import the builder: it would agree
 with its mistakes.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ullage.core.messages import Image, Opaque, Reasoning, Role, Text, ToolCall, ToolResult
 from ullage.core.requests import Block, Request, RequestMessage
@@ -17,6 +18,7 @@ REQUEST_BYTES = 32_000_000
 """Largest body the API takes."""
 IMAGE_BYTES = 5 * 1024 * 1024
 IMAGE_SIDE = 8_000
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
 
@@ -36,7 +38,7 @@ def _order(messages: tuple[RequestMessage, ...]) -> Iterator[str]:
         return
     if messages[0].role is not Role.USER:
         yield "the first message is not user"
-    for number, (one, other) in enumerate(zip(messages, messages[1:], strict=False), 1):
+    for number, (one, other) in enumerate(pairwise(messages), 1):
         if one.role is other.role:
             yield f"messages {number - 1} and {number} are both {one.role}"
 
@@ -124,7 +126,7 @@ def _image(image: Image) -> Iterator[str]:
 
 
 def _surrogates(text: str) -> Iterator[str]:
-    if any("\ud800" <= char <= "\udfff" for char in text):
+    if _SURROGATE.search(text):
         yield "a lone surrogate"
 
 
