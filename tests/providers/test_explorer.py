@@ -301,6 +301,14 @@ async def test_a_compaction_at_every_step_keeps_the_aim(keep: int, prompts: tupl
     assert len(session.answers) - before <= 20
 
 
+async def test_older_prompts_quoted_by_a_summary_ask_for_nothing() -> None:
+    session = Session(project(3), compact_at=0, keep=0, limits=Limits(explorer_steps=20))
+    await session.prompt("find function_1_7")
+    count = len(session.calls)
+    await session.prompt("Explore.")
+    assert not [call for call in session.calls[count:] if "function_1_7" in call.arguments]
+
+
 async def test_a_summary_without_notes_ends_in_a_report_rather_than_a_new_start() -> None:
     """Starting anew would read the same files for ever; "continue" goes on behind those the digest names."""
     session = Session(project(16), compact_at=9_000, keep=0, lossy=True)
