@@ -139,6 +139,13 @@ class LspServer(UllageServer):
         self.protocol.notify(method, params, coalesce)
 
     def _hear(self, session_id: str, notice: Notice) -> None:
+        """What cannot be told must not stop the session that says it; opening it again tells it."""
+        try:
+            self._tell(session_id, notice)
+        except Exception:
+            logger.exception("A notice of session %s could not be passed on.", session_id)
+
+    def _tell(self, session_id: str, notice: Notice) -> None:
         self._following.hear(session_id, notice)
         if isinstance(notice, Compacted) and self._host is not None and self._following.follows(session_id):
             self._progress.hear(session_id, notice, lambda: self._actor(session_id).cancel(None))

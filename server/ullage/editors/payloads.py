@@ -26,7 +26,7 @@ def _clean(value: Any) -> Any:
 CleanText = Annotated[str, BeforeValidator(_clean)]
 """Free text; lone surrogates, which editors do send, become U+FFFD."""
 
-SessionId = Annotated[str, Field(max_length=255, description="Session id (uuid7).")]
+SessionId = Annotated[CleanText, Field(description="Session id (uuid7).")]
 TurnId = Annotated[
     str,
     Field(
@@ -69,7 +69,7 @@ class ParentPayload(Payload):
     """Where a fork comes from."""
 
     session_id: SessionId
-    seq: Seq
+    seq: int = Field(description="Last seq that was copied.")
 
 
 class UsagePayload(Payload):

@@ -37,7 +37,7 @@ class ImagePayload(Payload):
     """A picture, by reference."""
 
     blob: BlobPayload
-    media_type: str = Field(description="Such as image/png.")
+    media_type: CleanText = Field(description="Such as image/png.")
     width: int = Field(description="Pixels.")
     height: int = Field(description="Pixels.")
 
@@ -46,8 +46,8 @@ class PromptUpdate(Payload):
     """A prompt waits, or was edited while it waited. An idle session starts its turn at once."""
 
     kind: Literal["prompt"] = "prompt"
-    turn_id: str = Field(description="The turn it will be.")
-    message_id: str = Field(description="Its message.")
+    turn_id: CleanText = Field(description="The turn it will be.")
+    message_id: CleanText = Field(description="Its message.")
     text: CleanText = Field(description="What was said.")
     images: tuple[ImagePayload, ...] = Field(description="What was shown.")
     mode: PromptMode | None = Field(description="How it enters a running turn; null when it was edited.")
@@ -57,7 +57,7 @@ class PromptRemovedUpdate(Payload):
     """A waiting prompt was taken out of the queue."""
 
     kind: Literal["promptRemoved"] = "promptRemoved"
-    turn_id: str = Field(description="The turn it would have been.")
+    turn_id: CleanText = Field(description="The turn it would have been.")
 
 
 class QueueUpdate(Payload):
@@ -71,21 +71,21 @@ class TurnStartedUpdate(Payload):
     """A waiting prompt became the running turn."""
 
     kind: Literal["turnStarted"] = "turnStarted"
-    turn_id: str = Field(description="The turn.")
+    turn_id: CleanText = Field(description="The turn.")
 
 
 class SteerEnteredUpdate(Payload):
     """A waiting prompt became part of the running turn."""
 
     kind: Literal["steerEntered"] = "steerEntered"
-    turn_id: str = Field(description="The running turn.")
-    steer_id: str = Field(description="Turn id of the prompt that entered.")
+    turn_id: CleanText = Field(description="The running turn.")
+    steer_id: CleanText = Field(description="Turn id of the prompt that entered.")
 
 
 class ToolCallPayload(Payload):
     """A tool the model asked for."""
 
-    call_id: str = Field(description="Names the call in results.")
+    call_id: CleanText = Field(description="Names the call in results.")
     name: CleanText = Field(description="The tool.")
     arguments: CleanText = Field(description="Raw JSON text as the model wrote it, valid or not; may be cut.")
     arguments_bytes: int = Field(description="Bytes of the arguments before cutting.")
@@ -95,8 +95,8 @@ class AnswerUpdate(Payload):
     """The model's answer; takes the place of its deltas."""
 
     kind: Literal["answer"] = "answer"
-    turn_id: str = Field(description="The turn.")
-    message_id: str = Field(description="Its message.")
+    turn_id: CleanText = Field(description="The turn.")
+    message_id: CleanText = Field(description="Its message.")
     text: CleanText = Field(description="What it said.")
     reasoning: CleanText = Field(description="Its readable thinking; may be empty.")
     calls: tuple[ToolCallPayload, ...] = Field(description="What it asked for.")
@@ -108,7 +108,7 @@ class AnswerUpdate(Payload):
 class ToolResultPayload(Payload):
     """What a call gave back."""
 
-    call_id: str = Field(description="The call.")
+    call_id: CleanText = Field(description="The call.")
     text: CleanText = Field(description="The text as the model saw it; may be cut.")
     text_bytes: int = Field(description="Bytes of that text before cutting.")
     full: BlobPayload | None = Field(description="The whole output, when the model saw a part of it.")
@@ -125,8 +125,8 @@ class ToolResultUpdate(Payload):
     """Tool calls have ended."""
 
     kind: Literal["toolResult"] = "toolResult"
-    turn_id: str = Field(description="The turn.")
-    message_id: str = Field(description="Its message.")
+    turn_id: CleanText = Field(description="The turn.")
+    message_id: CleanText = Field(description="Its message.")
     results: tuple[ToolResultPayload, ...] = Field(description="One, as things are.")
 
 
@@ -134,7 +134,7 @@ class TurnEndedUpdate(Payload):
     """A turn has ended."""
 
     kind: Literal["turnEnded"] = "turnEnded"
-    turn_id: str = Field(description="The turn.")
+    turn_id: CleanText = Field(description="The turn.")
     stop: Stop = Field(description="How it ended.")
     error: ErrorPayload | None = Field(description="What went wrong, where something did.")
 
@@ -206,7 +206,7 @@ class DeltaUpdate(Payload):
 
     kind: Literal["delta"] = "delta"
     of: DeltaKind = Field(description="What it is a piece of.")
-    message_id: str = Field(description="The answer's message.")
+    message_id: CleanText = Field(description="The answer's message.")
     after_seq: int = Field(description="Newest durable seq when it was streamed.")
     offset: int = Field(description="Code points of this message and kind before this piece; 0 begins anew.")
     text: CleanText = Field(description="The piece.")
