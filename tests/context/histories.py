@@ -166,9 +166,9 @@ def bare(tail: tuple[Kept, ...] = (), ledger: str = "ledger") -> Replacement:
 
 # --- seeded histories ---
 
-_WORDS = ("", " \n", "yes", "go on", "a" * 300, "naïve 😀 text", "<summary>", "line\nline", "\ud83d", "x" * 4_000)
+_WORDS = ("", " \n", "yes", "go on", "a" * 300, "naïve 😀 text", "<summary>", "line\nline", "\ud83d", "x" * 600)
 _NAMES = ("read", "grep", "bash", "", "füge ein", "a" * 100)
-_ARGUMENTS = ("{}", '{"path": "src/a.py"}', '{"broken": ', "null", '{"content": "' + "y" * 3_000 + '"}', "\udc00")
+_ARGUMENTS = ("{}", '{"path": "src/a.py"}', '{"broken": ', "null", '{"content": "' + "y" * 900 + '"}', "\udc00")
 
 
 def hard_messages(rng: random.Random, *, sound: bool = False) -> list[Message]:
@@ -228,7 +228,7 @@ def live_log(rng: random.Random, turns: int, budget: Budget = BIG, size: int = 1
         log.prompt(f"please do thing {turn} " + "w" * rng.randrange(size))
         for step in range(rng.randrange(1, 5)):
             calls = [f"t{turn}s{step}c{place}" for place in range(rng.randrange(1, 4))]
-            asked = [ToolCall(call, rng.choice(("read", "bash")), '{"path": "p%d"}' % step) for call in calls]
+            asked = [ToolCall(call, rng.choice(("read", "bash")), f'{{"path": "p{step}"}}') for call in calls]
             log.answer(Text(f"step {step}: " + "p" * rng.randrange(200)), *asked, usage=_usage(rng, log))
             for call in rng.sample(calls, len(calls)):
                 path = f"src/{turn}_{call}.py"
@@ -245,5 +245,3 @@ def _usage(rng: random.Random, log: Log) -> Usage:
     if rng.random() < 0.3:
         return Usage()
     return Usage(prompt=log.state.tokens + log.fixed + rng.randrange(100), completion=rng.randrange(1, 50))
-
-

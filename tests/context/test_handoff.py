@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 
 import pytest
-
 from tests.context.histories import COUNTER, Log, bare
+
 from ullage.context.handoff import (
     TAG,
     HandoffState,

@@ -7,8 +7,8 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tests.context.histories import BIG, COUNTER, Log, bare, image, live_log
+
 from ullage.context.occupancy import budget, count_message, fixed_part, occupancy, phase, request_tool, session_budget
 from ullage.core.context import Measured, Phase
 from ullage.core.events import SessionConfigured

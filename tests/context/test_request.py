@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tests.context.histories import BIG, COUNTER, Log, bare, hard_messages, image, kept, live_log
 from tests.context.test_handoff import VALID
+
 from ullage.context.occupancy import occupancy
 from ullage.context.request import NO_BEGINNING, NO_OUTPUT, UNANSWERED, Built, Memo, build, estimate_bytes, render
 from ullage.core.context import Replacement, RestoredFile, Word
@@ -271,7 +271,7 @@ def test_text_above_the_byte_limit_means_compaction() -> None:
 # --- memo ---
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=25, derandomize=True, deadline=None)
 @given(st.integers(0, 10**6))
 def test_memo_equals_fresh(seed: int) -> None:
     """After every event of a session, checkpoints and late results included."""
@@ -286,7 +286,7 @@ def test_memo_equals_fresh(seed: int) -> None:
     assert built(replay, memo=memo) == built(replay)
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(max_examples=100, derandomize=True, deadline=None)
 @given(st.integers(0, 10**6))
 def test_memo_equals_fresh_on_hard_histories(seed: int) -> None:
     rng, memo = random.Random(seed), Memo()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ullage.context.digest import digest
 from ullage.context.ledger import ledger_text, summary_of
@@ -24,6 +25,10 @@ from ullage.core.units import Unit, units
 
 _WORD_FRAMING = 6
 """What a word costs in a head beside its text."""
+_FILES_FRAMING = 80
+"""What files cost in a head beside themselves."""
+_FILE_FRAMING = 60
+"""What a file costs beside its text."""
 _WORD_LEAST = 60
 """No word is shortened to less."""
 
@@ -72,45 +77,57 @@ def assemble(
     `files` are what was restored, newest first; `fence` is a random word; `summary` is a model's ledger. Without one
     the digest is the ledger, and what a model wrote at an earlier compaction is kept.
     """
-    source, shares, most = cut_source(state, plan.source_seq), profile.shares, plan.target
+    source, shares = cut_source(state, plan.source_seq), profile.shares
     carried = tuple(sound(source.carried, counter))
-    room = most - sum(kept.tokens for kept in carried)
     task = _task(state, carried)
-    words = _words(source, {word.message_id for word in task})
-    bare = Replacement(
-        ledger_text("", digest(state, most * shares.digest // 100, counter)),
-        tuple(_chosen(task, room, counter)),
-        (),
-        tuple(_fitted(files, most * shares.files // 100, counter)),
-        fence,
-        (),
-        0,
-    )
-    said = _chosen(words, most * shares.words // 100, counter)
-    left = room - head_tokens(replace(bare, words=tuple(said)), counter)
+    apart = {word.message_id for word in task}
+    words = _words(source, apart)
+    draft = _Draft(_bare(state, (), fence, counter), plan.target - sum(kept.tokens for kept in carried), counter)
+    draft.put(task=tuple(_chosen(task, draft.left, counter)))
+    draft.put(words=tuple(_chosen(words, draft.share(plan, shares.words), counter)))
+    facts = digest(state, draft.share(plan, shares.digest), counter)
+    draft.put(ledger=ledger_text("", facts))
+    draft.put(files=tuple(_fitted(files, draft.share(plan, shares.files), counter)))
     if text := summary if summary is not None else _earlier_summary(source):
-        short = clip_tokens(text, max(0, left) * shares.summary // 100, counter)
-        bare = replace(bare, ledger=ledger_text(short, bare.ledger.partition("\n")[2]))
-        left = room - head_tokens(replace(bare, words=tuple(said)), counter)
-    turn = state.facts.open_turn
-    tail = fill_tail(
-        source.messages,
-        source.units,
-        left,
-        counter,
-        plain=summary is None,
-        pending=set(turn.pending) if turn else set(),
-        apart={word.message_id for word in task},
-    )
+        draft.put(ledger=ledger_text(clip_tokens(text, draft.left * shares.summary // 100, counter), facts))
+    pending = set(state.facts.open_turn.pending) if state.facts.open_turn else set()
+    plain = summary is None
+    tail = fill_tail(source.messages, source.units, draft.left, counter, plain=plain, pending=pending, apart=apart)
     in_tail = {kept.message.message_id for kept in tail}
-    said = _chosen([word for word in words if word.message_id not in in_tail], most * shares.words // 100, counter)
-    return _within(replace(bare, words=tuple(said), tail=(*tail, *carried)), most, counter)
+    draft.put(tail=tail, words=())
+    said = [word for word in words if word.message_id not in in_tail]
+    draft.put(words=tuple(_chosen(said, draft.share(plan, shares.words), counter)))
+    return _within(replace(draft.made, tail=(*tail, *carried)), plan.target, counter)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A replacement on its way, and the tokens it may take (without what is carried over)."""
+
+    made: Replacement
+    room: int
+    counter: TokenCounter
+
+    def put(self, **parts: Any) -> None:
+        self.made = replace(self.made, **parts)
+        self.made = replace(self.made, head_tokens=head_tokens(self.made, self.counter))
+
+    @property
+    def left(self) -> int:
+        return max(0, self.room - self.made.tokens)
+
+    def share(self, plan: CompactionPlan, percent: int) -> int:
+        """A part's share of the whole, or what is left if that is less."""
+        return min(plan.target * percent // 100, self.left)
+
+
+def _bare(state: State, task: Iterable[Word], fence: str, counter: TokenCounter) -> Replacement:
+    return Replacement(ledger_text("", digest(state, 0, counter)), tuple(task), (), (), fence, (), 0)
 
 
 def least_tokens(state: State, counter: TokenCounter) -> int:
     """Tokens that no replacement of the whole state goes below: the active task and a bare ledger."""
-    bare = Replacement(ledger_text("", digest(state, 0, counter)), tuple(_task(state, ())), (), (), "", (), 0)
-    return head_tokens(bare, counter)
+    return head_tokens(_bare(state, _task(state, ()), "", counter), counter)
 
 
 # --- words ---
@@ -160,8 +177,10 @@ def _chosen(words: list[Word], room: int, counter: TokenCounter) -> list[Word]:
 
 def _fitted(files: Iterable[RestoredFile], room: int, counter: TokenCounter) -> Iterable[RestoredFile]:
     """The newest files that fit; the first that does not is cut at a line end, and those after it are left out."""
+    room -= _FILES_FRAMING
     for file in files:
         text = _beginning(file.text, LIMITS.restored_lines, LIMITS.restored_bytes)
+        room -= _FILE_FRAMING
         while text and counter.count(text) > room:
             text = _beginning(text, len(text.splitlines()) // 2, LIMITS.restored_bytes)
         if not text.strip():

@@ -149,11 +149,12 @@ def plan(
 
 
 def _bounds(state: State, reason: Reason, now: Occupancy, source: int, limit: int | None) -> _Bounds:
-    """The gate of design 6.10: three limits that give way to what is mandatory, and three that do not."""
+    """The gate of design 6.10: limits that give way to what is mandatory, and limits that do not."""
     wanted = min(LIMITS.gate_most, max(LIMITS.gate_floor, source * LIMITS.gate_source_percent // 100))
     if now.budget.window is not None:
         wanted = min(wanted, now.budget.window * LIMITS.gate_window_percent // 100)
-    firm = [(source - 1, "nothing_to_gain")]
+    # Where a provider measured less than we estimate, an estimated result could look larger than what was there.
+    firm = [(source - 1, "nothing_to_gain"), (now.used - 1 - now.fixed, "nothing_to_gain")]
     line = _line(now.budget, limit)
     if line is not None:
         firm.append((line - 1 - now.fixed, "mandatory_too_large"))

@@ -47,10 +47,12 @@ def fill_tail(
         pieces = sound([piece for piece in whole if piece.message.message_id not in apart], counter)
         if plain:
             pieces = _plain(pieces, pending, counter)
-        if _tokens(pieces) > room:
+        if _tokens(pieces) > room and any(piece.message.role is not Role.USER for piece in pieces):
             pieces = _shrunk(_plain(pieces, pending, counter), room // 2, counter)
-        room -= _tokens(pieces)
-        chosen.append(pieces)
+        # What a person said is never shortened here: where it does not fit, it stands among the words.
+        if _tokens(pieces) <= room:
+            room -= _tokens(pieces)
+            chosen.append(pieces)
     return tuple(kept for pieces in reversed(chosen) for kept in pieces)
 
 
