@@ -1,4 +1,4 @@
-"""A checkpoint is checked on write and on restore by the same function, exactly at its limits (W-K, blade 1.7)."""
+"""A checkpoint is checked on write and on restore by the same function, exactly at its limits (W-C1, W-C4)."""
 
 from __future__ import annotations
 

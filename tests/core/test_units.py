@@ -1,4 +1,4 @@
-"""Units cover a history in order and never separate a call from its result (W-S1), however hard the history is."""
+"""Units cover a history in order and never separate a call from its result, however hard the history is."""
 
 from __future__ import annotations
 

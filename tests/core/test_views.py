@@ -1,4 +1,4 @@
-"""Who sees what of the log is decided by event type, at one exit; nothing hidden is ever shown (W-H3, row 64)."""
+"""Who sees what of the log is decided by event type, at one exit; nothing hidden is ever shown (W-C11)."""
 
 from __future__ import annotations
 
