@@ -56,7 +56,7 @@ class Following:
 
         A second opening of the same session takes the place of the first.
         """
-        follower = self._followers[actor.session_id] = _Follower(from_seq - 1)
+        follower = self._followers[actor.session_id] = _Follower(min(from_seq - 1, actor.synced_seq))
         while not follower.live and self._followers.get(actor.session_id) is follower:
             upto = actor.synced_seq
             await self._replay(actor, follower, upto)
