@@ -5,6 +5,7 @@ Invariants.
 2. An action handed to `when_durable` runs after everything appended before it was synced, and in the order it came;
    after a failure it runs with the error instead, so nobody waits for ever.
 3. After one failed write or sync nothing is ever written again.
+4. One sync runs at a time, and none when the file is let go of.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Journal:
         self._appended = self._synced = state.facts.last_seq
         self._waiting: deque[tuple[int, Action]] = deque()
         self._wake = asyncio.Event()
+        self._syncing = asyncio.Lock()
 
     @property
     def synced_seq(self) -> int:
@@ -124,11 +126,14 @@ class Journal:
         on_failure(self.failure)
 
     async def _sync(self, target: int) -> None:
-        try:
-            await asyncio.to_thread(self.log.sync)
-        except StorageFailed as error:
-            self._fail(error.report)
-            return
+        async with self._syncing:
+            if self.failure is not None or self._synced >= target:
+                return
+            try:
+                await asyncio.to_thread(self.log.sync)
+            except StorageFailed as error:
+                self._fail(error.report)
+                return
         self._synced = max(self._synced, target)
         while self._waiting and self._waiting[0][0] <= self._synced:
             self._waiting.popleft()[1](None)
@@ -142,6 +147,6 @@ class Journal:
 
     async def drain(self) -> None:
         """Sync what is left, then let go of the file. Called when nothing is appended any more."""
-        if self.failure is None and self._synced < self._appended:
-            await self._sync(self._appended)
-        self.log.close()
+        await self._sync(self._appended)
+        async with self._syncing:
+            self.log.close()

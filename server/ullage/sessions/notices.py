@@ -79,7 +79,7 @@ Listener = Callable[[str, Notice], None]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Where a turn's time went, in milliseconds: `model_ms` is waiting for the model, the rest is ours and the tools'."""
+    """Where a turn's time went, in milliseconds: `model_ms` is waiting for the model, the rest ours and the tools'."""
 
     steps: int = 0
     wall_ms: int = 0

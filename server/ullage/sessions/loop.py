@@ -1,0 +1,358 @@
+"""How one session works: the only place where its state changes.
+
+Inputs come in one at a time, the turn machine answers with commands, and they are carried out in order. What a command
+finds out at once is fed back before the next input, so no cancel can come between a plan and its commit. What takes
+time (a model, a tool, reading files) runs as an effect and posts its result to the inbox like everybody else. A write
+that the machine has no part in is a job in the same inbox, so that it never comes between a checkpoint and its swap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import assert_never
+
+from ullage.core.commands import (
+    Append,
+    AskPermission,
+    Assemble,
+    CallProvider,
+    Command,
+    CommitCheckpoint,
+    CompactionEnded,
+    CompactionOutcome,
+    DecideCalls,
+    Finish,
+    PlanCompaction,
+    PlanStep,
+    RecordHandoff,
+    ReplyTurn,
+    RunTools,
+    StopEffects,
+    Summarise,
+)
+from ullage.core.context import Occupancy
+from ullage.core.errors import ContextFailed, ErrorReport, StorageFailed
+from ullage.core.events import (
+    Entry,
+    Event,
+    Stop,
+    TokensRecounted,
+    TurnStarted,
+)
+from ullage.core.inputs import (
+    AnswerArrived,
+    CallsDecided,
+    CheckpointDone,
+    CheckpointFailed,
+    CommitFailed,
+    CompactionPlanned,
+    CompactionRefused,
+    GatePassed,
+    GateRejected,
+    Input,
+    OutputStarted,
+    PermissionAnswered,
+    ProviderFailed,
+    SampleFailed,
+    SampleFinished,
+    StepPlanned,
+    ToolFinished,
+)
+from ullage.core.state import State
+from ullage.core.turn import advance
+from ullage.core.turn_state import Turn
+from ullage.core.views import client_view
+from ullage.sessions.effects import Effects
+from ullage.sessions.engine import Engine
+from ullage.sessions.journal import Journal
+from ullage.sessions.notices import (
+    Compacted,
+    CompactionAnswer,
+    CompactionStatus,
+    Listener,
+    Notice,
+    Occupied,
+    Timing,
+    TurnOutcome,
+    Updated,
+)
+from ullage.sessions.permissions import decide
+from ullage.sessions.tasks import Tasks
+from ullage.sessions.waiting import Job, Waiting
+from ullage.storage.log import SessionLog
+
+_log = logging.getLogger(__name__)
+
+_STATUS = {
+    CompactionOutcome.COMMITTED: CompactionStatus.COMMITTED,
+    CompactionOutcome.FAILED: CompactionStatus.FAILED,
+    CompactionOutcome.REFUSED: CompactionStatus.SKIPPED,
+    CompactionOutcome.CANCELLED: CompactionStatus.CANCELLED,
+}
+_EFFECTS_SAY = (
+    OutputStarted,
+    AnswerArrived,
+    ProviderFailed,
+    PermissionAnswered,
+    ToolFinished,
+    SampleFinished,
+    SampleFailed,
+    GatePassed,
+    GateRejected,
+)
+"""Inputs that come from effects."""
+
+
+class SessionLoop:
+    """The half of a session that works; `SessionActor` is the half that others call."""
+
+    def __init__(self, journal: Journal, engine: Engine, effects: Effects, listener: Listener) -> None:
+        facts = journal.state.facts
+        self.session_id, self.root = facts.session_id, facts.root
+        self.turn = Turn()
+        self._journal, self._engine, self._effects = journal, engine, effects
+        self._listener = listener
+        self._inbox: asyncio.Queue[Input | Job] = asyncio.Queue()
+        self._background = Tasks()
+        self._waiting = Waiting()
+        self._told: Occupancy | None = None
+        self._before: tuple[Event, ...] = ()
+        """What closes an interrupted turn, kept back until the damage before it was accepted."""
+        self._finished = asyncio.Event()
+        self._began = (0.0, 0.0, 0)
+        """When the turn began, and what the model had taken and how many steps there had been by then."""
+        effects.attach(self._inbox.put_nowait, self._tell, lambda: self.state)
+
+    # --- reading ---
+
+    @property
+    def log(self) -> SessionLog:
+        """The log, for reading."""
+        return self._journal.log
+
+    @property
+    def state(self) -> State:
+        """The current state; frozen, so it may be kept."""
+        return self._journal.state
+
+    @property
+    def synced_seq(self) -> int:
+        """The newest durable seq: what clients may have been told."""
+        return self._journal.synced_seq
+
+    @property
+    def read_only(self) -> str | None:
+        """Why nothing can be written any more, or None."""
+        failure = self._journal.failure
+        if failure is not None:
+            return failure.message
+        return self.state.facts.read_only or self._journal.log.read_only
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """The one number, of the request that would be sent now."""
+        return self._engine.occupancy(self.state)
+
+    # --- the loop ---
+
+    def start(self, before: Sequence[Event] = ()) -> None:
+        """Begin to work; `before` is written first (how an interrupted turn is closed, for one)."""
+        self._background.start(self._journal.run(lambda error: self._inbox.put_nowait(CommitFailed(error))))
+        if self._journal.log.damage or self.read_only:
+            self._before = tuple(before)
+        elif before:
+            try:
+                self._append(before)
+            except StorageFailed:
+                pass  # the journal says so to the loop: the session comes up read-only
+        self._background.start(self._run())
+        self._tell_occupancy()
+
+    async def _run(self) -> None:
+        while not self._finished.is_set():
+            event = await self._inbox.get()
+            if isinstance(event, Job):
+                event.run()
+            else:
+                await self._feed(event)
+        for left in self._taken():
+            if isinstance(left, Job):
+                left.refuse()
+
+    async def _feed(self, event: Input) -> None:
+        pending = deque([event])
+        while pending:
+            event = pending.popleft()
+            self.turn, commands = advance(self.turn, self.state, event)
+            for command in commands:
+                try:
+                    pending.extend(await self._do(command))
+                except StorageFailed as error:
+                    pending.append(CommitFailed(error.report))
+                    break
+                except Exception:
+                    _log.exception("session %s broke", self.session_id)
+                    pending.append(CommitFailed(_BROKEN))
+                    break
+            if isinstance(event, CommitFailed):
+                # Who asked for what was never written stands in no state.
+                self._waiting.give_up(Stop.FAILED, CompactionOutcome.FAILED, event.error, self.state.facts.turn_totals)
+
+    def _taken(self) -> list[Input | Job]:
+        """Everything in the inbox, taken out."""
+        return [self._inbox.get_nowait() for _ in range(self._inbox.qsize())]
+
+    async def _stop_effects(self) -> tuple[Input, ...]:
+        """Stop them. Tools that had finished did run; else nothing that was posted before may reach what comes next."""
+        stopped = await self._effects.stop()
+        posted = self._taken()
+        for event in posted:
+            if not isinstance(event, _EFFECTS_SAY):
+                self._inbox.put_nowait(event)
+        return (*(event for event in posted if isinstance(event, ToolFinished)), stopped)
+
+    async def _do(self, command: Command) -> tuple[Input, ...]:
+        """Carry out one command; what it finds out at once are inputs to feed back."""
+        effects, engine = self._effects, self._engine
+        match command:
+            case Append(events, barrier):
+                self._append(events)
+                if barrier:
+                    await self._journal.barrier()
+            case PlanStep():
+                self._recount()
+                plan = engine.plan_step(self.state)
+                self._tell_occupancy(plan.occupancy)
+                return (StepPlanned(plan),)
+            case RecordHandoff(plan):
+                self._append((engine.handoff(plan),))
+                await self._journal.barrier()
+            case CallProvider(turn_id, step, occupancy):
+                effects.call_provider(f"{turn_id}/{step}/a", engine.request(self.state, occupancy))
+            case DecideCalls(calls):
+                return (CallsDecided(decide(calls, engine.specs, self.state.facts.config.permission_mode)),)
+            case AskPermission(call):
+                effects.ask_permission(call)
+            case RunTools(calls):
+                if any(engine.changes(call) for call in calls):
+                    await self._journal.barrier()
+                effects.run_tools(calls)
+            case PlanCompaction():
+                return (self._plan_compaction(command),)
+            case Summarise(plan, sample):
+                retrying = CompactionStatus.RETRYING if sample > 1 else CompactionStatus.SUMMARISING
+                self._tell_in_order(Compacted(retrying, plan.reason, plan.profile, plan.strategy))
+                effects.summarise(plan, engine.summary_request(self.state, plan))
+            case Assemble():
+                effects.assemble(command)
+            case CommitCheckpoint():
+                return (await self._commit(command),)
+            case StopEffects():
+                return await self._stop_effects()
+            case ReplyTurn():
+                self._reply_turn(command)
+            case CompactionEnded():
+                self._compaction_ended(command)
+            case Finish():
+                await self._finish()
+            case _:
+                assert_never(command)
+        return ()
+
+    # --- writing and telling ---
+
+    def _append(self, events: Sequence[Event]) -> None:
+        stamped = [self._engine.stamp(event) for event in events]
+        for entry in self._journal.append(stamped):
+            if isinstance(entry.event, TurnStarted):
+                self._began = (time.monotonic(), self._effects.model_seconds, self.state.facts.steps)
+            self._publish(entry)
+        self._effects.forget_live(self.state)
+        self._tell_occupancy()
+
+    def _publish(self, entry: Entry) -> None:
+        shown = client_view(entry)
+        if shown is not None:
+            self._journal.when_durable(lambda error: None if error else self._tell(Updated(shown)))
+
+    def _tell(self, notice: Notice) -> None:
+        self._listener(self.session_id, notice)
+
+    def _tell_occupancy(self, occupancy: Occupancy | None = None) -> None:
+        """Tell the number when it changed. A step's own is told as it was decided, not taken again."""
+        occupancy = occupancy or self.occupancy
+        if occupancy != self._told:
+            self._told = occupancy
+            self._tell_in_order(Occupied(occupancy, self.state.facts.turn_totals))
+
+    def _tell_in_order(self, notice: Notice) -> None:
+        """Tell it after the updates it rests on, whether the disk took them or not."""
+        self._journal.when_durable(lambda error: self._tell(notice))
+
+    def _recount(self) -> None:
+        """Once the rank table is there, replace the rough counts made before."""
+        counts = self._engine.recount(self.state)
+        if counts:
+            self._append((TokensRecounted(self._engine.counter.encoding, counts),))
+
+    def _reply_turn(self, command: ReplyTurn) -> None:
+        answer = self._waiting.take_turn(command.turn_id)
+        totals, timing = self.state.facts.turn_totals, self._timing()
+
+        def reply(failure: ErrorReport | None) -> None:
+            stop = Stop.FAILED if failure else command.stop
+            answer(TurnOutcome(stop, failure or command.error, totals, timing))
+
+        self._journal.when_durable(reply)
+
+    def _timing(self) -> Timing:
+        began, model, steps = self._began
+        spent = time.monotonic() - began, self._effects.model_seconds - model
+        return Timing(self.state.facts.steps - steps, *(round(seconds * 1000) for seconds in spent))
+
+    # --- compaction ---
+
+    def _plan_compaction(self, command: PlanCompaction) -> Input:
+        planned = self._engine.plan_compaction(self.state, command)
+        if isinstance(planned, ErrorReport):
+            return CompactionRefused(planned)
+        started = Compacted(CompactionStatus.STARTED, planned.reason, planned.profile, planned.strategy)
+        self._tell_in_order(started)
+        return CompactionPlanned(planned)
+
+    async def _commit(self, command: CommitCheckpoint) -> Input:
+        report = command.report
+        self._tell_in_order(Compacted(CompactionStatus.GATED, report.reason, report.profile, report.strategy, report))
+        event = self._engine.checkpoint(self.state, command)
+        try:
+            self._publish(await self._journal.checkpoint(event))
+        except ContextFailed as refused:
+            return CheckpointFailed(refused.report)
+        return CheckpointDone(report)
+
+    def _compaction_ended(self, command: CompactionEnded) -> None:
+        status, profile = _STATUS[command.outcome], self._engine.profile
+        strategy = command.report.strategy if command.report else None
+        notice = Compacted(status, command.reason, profile, strategy, command.report, command.error)
+        self._tell_in_order(notice)
+        self._tell_occupancy()
+        answer = CompactionAnswer(command.outcome, command.report, command.error)
+        reply = self._waiting.take_compactions(command.ask_ids)
+        self._journal.when_durable(lambda _: reply(answer))
+
+    # --- the end ---
+
+    async def _finish(self) -> None:
+        """Everything ran its course: sync, close, and answer who still waits."""
+        await self._journal.drain()
+        gone = ErrorReport("session_closed", "The session was closed.", "Open it again and send once more.")
+        self._waiting.give_up(None, CompactionOutcome.CANCELLED, gone, self.state.facts.turn_totals)
+        self._effects.close()
+        self._finished.set()
+
+
+_BROKEN = ErrorReport("internal", "Something broke inside the server.", "Look at its log, then open the session again.")

@@ -1,0 +1,78 @@
+"""Everybody who waits for one session. Invariant: each is answered exactly once, whatever happens to the session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ullage.core.commands import CompactionOutcome
+from ullage.core.errors import ErrorReport, SessionUnavailable, UllageError
+from ullage.core.events import Stop
+from ullage.core.state import Totals
+from ullage.sessions.notices import CompactionAnswer, TurnOutcome
+
+
+class Waiting:
+    """Who waits for a turn or a compaction, by id; two may wait under one id."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, list[asyncio.Future[TurnOutcome]]] = {}
+        self._compactions: dict[str, list[asyncio.Future[CompactionAnswer]]] = {}
+
+    def for_turn(self, turn_id: str) -> asyncio.Future[TurnOutcome]:
+        waiter: asyncio.Future[TurnOutcome] = asyncio.get_running_loop().create_future()
+        self._turns.setdefault(turn_id, []).append(waiter)
+        return waiter
+
+    def for_compaction(self, ask_id: str) -> asyncio.Future[CompactionAnswer]:
+        waiter: asyncio.Future[CompactionAnswer] = asyncio.get_running_loop().create_future()
+        self._compactions.setdefault(ask_id, []).append(waiter)
+        return waiter
+
+    def take_turn(self, turn_id: str) -> Callable[[TurnOutcome], None]:
+        """What answers those who wait for a turn now."""
+        waiters = self._turns.pop(turn_id, [])
+        return lambda outcome: _settle(waiters, outcome)
+
+    def take_compactions(self, ask_ids: Sequence[str]) -> Callable[[CompactionAnswer], None]:
+        """What answers those who wait for these compactions now."""
+        waiters = [waiter for ask_id in ask_ids for waiter in self._compactions.pop(ask_id, [])]
+        return lambda answer: _settle(waiters, answer)
+
+    def give_up(self, stop: Stop | None, outcome: CompactionOutcome, error: ErrorReport, totals: Totals) -> None:
+        """Answer whoever is left: nothing will come of it any more."""
+        for turn_id in list(self._turns):
+            self.take_turn(turn_id)(TurnOutcome(stop, error, totals))
+        self.take_compactions(list(self._compactions))(CompactionAnswer(outcome, None, error))
+
+
+class Job:
+    """Something to do in the loop, between two inputs, for somebody who waits until it is done."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except UllageError as error:
+            self._fail(error)
+        else:
+            _settle([self.done], None)
+
+    def refuse(self) -> None:
+        """The session closed before it came to this."""
+        closed = "The session was closed."
+        self._fail(SessionUnavailable(closed, hint="Open it again and send once more.", code="session_closed"))
+
+    def _fail(self, error: UllageError) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
+def _settle(waiters: Sequence[asyncio.Future[Any]], value: object) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(value)
