@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from protocol_page import protocol_page, schema_file
 from pydantic_core import PydanticUndefined
+from turn_page import turn_page
 
 from ullage import settings
 
@@ -99,6 +100,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "settings.md": settings_page,
     "protocol.md": lambda: protocol_page(NOTE),
     "protocol.schema.json": schema_file,
+    "turn.md": lambda: turn_page(NOTE),
 }
 
 

@@ -11,7 +11,6 @@ from tests.core.walk import Walk, walk
 
 from ullage.core import inputs
 from ullage.core.commands import CallProvider, CompactionEnded, Finish, ReplyTurn
-from ullage.core.context import Reason, Strategy
 from ullage.core.events import Stop, TurnEnded, TurnStarted
 from ullage.core.inputs import Input
 from ullage.core.turn import advance
@@ -78,41 +77,8 @@ def test_at_most_one_turn_is_open_and_a_cancel_holds_the_queue() -> None:
 # --- inputs that no actor would feed ---
 
 
-def _wild_inputs(rng: random.Random, stage: book.Stage) -> list[Input]:
-    """One of every input, with ids that may or may not mean something."""
-    opened = stage.state.facts.open_turn
-    turn_id, call_id = rng.choice(["t1", "t2", "x"]), rng.choice(["x", *(opened.pending if opened else ())])
-    of = book.plan(stage.state, rng.choice(list(Reason)), rng.choice(list(Strategy)))
-    return [
-        rng.choice([book.prompt, book.steer])(turn_id),
-        inputs.PromptEditAsked(book.said(turn_id)),
-        inputs.PromptRemoveAsked(turn_id),
-        inputs.QueueResumeAsked(),
-        inputs.CompactAsked("k1"),
-        inputs.CancelAsked(rng.choice([turn_id, "k1", None])),
-        inputs.CloseAsked(),
-        rng.choice([book.proceed, book.proceed, book.handoff_first, book.compact_first, book.impossible])(),
-        inputs.OutputStarted(),
-        rng.choice([book.answer(), book.asks("read", "bash")]),
-        rng.choice([book.overflow(), inputs.ProviderFailed(book.error())]),
-        rng.choice([book.allowed(call_id), book.decided(book.waits(call_id), book.waits(call_id)), book.decided()]),
-        rng.choice([book.permit, book.deny])(call_id),
-        book.finished(call_id),
-        book.planned(of),
-        inputs.CompactionRefused(book.error()),
-        book.sampled(of),
-        inputs.SampleFailed(of, book.error()),
-        book.gated(of),
-        inputs.GateRejected(of, book.error(), rng.random() < 0.5),
-        inputs.CheckpointDone(book.report(of)),
-        inputs.CheckpointFailed(book.error()),
-        inputs.Stopped(),
-        inputs.CommitFailed(book.error()),
-    ]
-
-
 def test_the_wild_inputs_are_all_of_them() -> None:
-    assert [type(event) for event in _wild_inputs(random.Random(0), book.Stage())] == list(get_args(Input))
+    assert [type(event) for event in book.every_input(random.Random(0), book.Stage())] == list(get_args(Input))
 
 
 def test_no_input_raises_in_any_state() -> None:
@@ -121,7 +87,7 @@ def test_no_input_raises_in_any_state() -> None:
     for seed in range(120):
         rng, stage = random.Random(seed), book.Stage()
         for _ in range(30):
-            wild = _wild_inputs(rng, stage)
+            wild = book.every_input(rng, stage)
             for event in wild:
                 advance(stage.turn, stage.state, event)
                 met.add((stage.turn.state, type(event)))
@@ -132,7 +98,7 @@ def test_no_input_raises_in_any_state() -> None:
 
 def test_a_closed_session_orders_nothing_but_answers() -> None:
     closed, rng = Turn(state=TurnState.CLOSED), random.Random(1)
-    for event in _wild_inputs(rng, book.Stage()):
+    for event in book.every_input(rng, book.Stage()):
         turn, commands = advance(closed, book.Stage().state, event)
         assert turn.state is TurnState.CLOSED
         assert all(isinstance(command, ReplyTurn | CompactionEnded | Finish) for command in commands)

@@ -7,6 +7,7 @@ session's actor does and nothing more: it appends, so that the machine meets the
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -60,16 +61,30 @@ from ullage.core.inputs import (
     Allowed,
     AnswerArrived,
     CallsDecided,
+    CancelAsked,
+    CheckpointDone,
+    CheckpointFailed,
+    CloseAsked,
+    CommitFailed,
+    CompactAsked,
     CompactionPlanned,
+    CompactionRefused,
     Decision,
     Denied,
     GatePassed,
+    GateRejected,
     Input,
+    OutputStarted,
     PermissionAnswered,
     PromptArrived,
+    PromptEditAsked,
+    PromptRemoveAsked,
     ProviderFailed,
+    QueueResumeAsked,
+    SampleFailed,
     SampleFinished,
     StepPlanned,
+    Stopped,
     ToolFinished,
     Waiting,
 )
@@ -303,3 +318,36 @@ def replacement(ledger: str = "a ledger") -> Replacement:
 
 def gated(of: CompactionPlan, made: Replacement | None = None) -> GatePassed:
     return GatePassed(of, made or replacement(), report(of))
+
+
+def every_input(rng: random.Random, stage: Stage) -> list[Input]:
+    """One of every input in the order of `Input`, with ids that may or may not mean something to this stage."""
+    opened = stage.state.facts.open_turn
+    turn_id, call_id = rng.choice(["t1", "t2", "x"]), rng.choice(["x", *(opened.pending if opened else ())])
+    of = plan(stage.state, rng.choice(list(Reason)), rng.choice(list(Strategy)))
+    return [
+        rng.choice([prompt, steer])(turn_id),
+        PromptEditAsked(said(turn_id)),
+        PromptRemoveAsked(turn_id),
+        QueueResumeAsked(),
+        CompactAsked("k1"),
+        CancelAsked(rng.choice([turn_id, "k1", None])),
+        CloseAsked(),
+        rng.choice([proceed, proceed, handoff_first, compact_first, impossible])(),
+        OutputStarted(),
+        rng.choice([answer(), asks("read", "bash")]),
+        rng.choice([overflow(), ProviderFailed(error())]),
+        rng.choice([allowed(call_id), decided(waits(call_id), waits(call_id)), decided()]),
+        rng.choice([permit, deny])(call_id),
+        finished(call_id),
+        planned(of),
+        CompactionRefused(error()),
+        sampled(of),
+        SampleFailed(of, error()),
+        gated(of),
+        GateRejected(of, error(), rng.random() < 0.5),
+        CheckpointDone(report(of)),
+        CheckpointFailed(error()),
+        Stopped(),
+        CommitFailed(error()),
+    ]
