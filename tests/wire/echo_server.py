@@ -45,14 +45,21 @@ async def wait(params: Params) -> None:
         say(f"cancelled {tag}.")
 
 
+release = asyncio.Event()
+
+
+async def let_go(params: Params) -> None:
+    release.set()
+
+
 async def stubborn(params: Params) -> Params:
-    """Has something to clean up when cancelled, then answers all the same."""
+    """Has something to clean up when cancelled (until released, with `hold`), then answers all the same."""
     say("stubborn.")
     try:
         await asyncio.Event().wait()
     except asyncio.CancelledError:
-        for _ in range(100):
-            await asyncio.sleep(0)
+        say("cleaning.")
+        await (release.wait() if params.get("hold") else asyncio.sleep(0))
     return {"stop": "cancelled"}
 
 
@@ -115,6 +122,7 @@ METHODS = {
     "ullage/bounce": bounce,
     "ullage/wait": wait,
     "ullage/stubborn": stubborn,
+    "ullage/release": let_go,
     "ullage/fail": fail,
     "ullage/model": model,
     "ullage/nestedModel": nested_model,

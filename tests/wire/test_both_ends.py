@@ -36,7 +36,7 @@ async def test_pytest_lsps_client_keeps_payloads_with_our_class() -> None:
     assert isinstance(result, types.InitializeResult) and result.server_info and result.server_info.name == "echo"
     echoed = client.protocol.wait_for_notification_async("ullage/echoed")
     assert await client.protocol.send_request_async("ullage/echo", TRAP) == TRAP
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await echoed == TRAP
     assert await client.protocol.send_request_async("ullage/bounce", TRAP) == TRAP
     assert asked == [TRAP]

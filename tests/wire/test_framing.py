@@ -62,6 +62,7 @@ def long_header(size: int) -> bytes:
         ("long line", long_header(500) + GOOD, [F.HEADER_TOO_LONG, b"{}"]),
         ("long block", b"X: yyyyyyyy\r\n" * 30 + GOOD, [F.HEADER_TOO_LONG, b"{}"]),
         ("garbage, once told", b"garbage\r\n" * 50 + GOOD, [F.BAD_HEADER, b"{}"]),
+        ("lost again, once told", b"Content-Length: 2\r\n!\r\n" * 9 + GOOD, [F.BAD_HEADER, b"{}"]),
         ("told again later", b"!\r\n" + GOOD + b"!\r\n" + GOOD, [F.BAD_HEADER, b"{}", F.BAD_HEADER, b"{}"]),
         ("zero", b"Content-Length: 0\r\n\r\n" + GOOD, [b"", b"{}"]),
         ("negative", b"Content-Length: -5\r\n\r\n{}" + GOOD, [F.LENGTH_BAD, b"{}"]),
@@ -150,9 +151,9 @@ def test_nothing_is_kept_for_a_length_before_its_bytes_arrive() -> None:
     tracemalloc.stop()
 
 
-@pytest.mark.parametrize("stream", [b"content-length: 1x\r\n" * 20_000, b"content-length:" * 20_000, b"a" * 300_000])
+@pytest.mark.parametrize("stream", [b"content-length: 1x\r\n" * 2000, b"content-length:" * 2000, b"a" * 30_000])
 def test_work_is_linear(stream: bytes) -> None:
-    """Byte by byte, whole, and twice as much: counted in bytes kept, not in time."""
+    """What is kept between two feeds, and so looked at again, stays below one header block, whatever comes."""
     framer = Framer(Limits())
     for at in range(len(stream)):
         framer.feed(stream[at : at + 1])

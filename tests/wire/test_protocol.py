@@ -156,10 +156,12 @@ async def test_cancel_before_the_start(shared: Client) -> None:
 
 
 async def test_cancel_twice_lets_the_clean_up_finish(shared: Client) -> None:
-    request_id = shared.start("ullage/stubborn")
+    request_id = shared.start("ullage/stubborn", {"hold": True})
     await said(shared, "stubborn.")
-    for _ in range(3):
-        cancel(shared, request_id)
+    cancel(shared, request_id)
+    await said(shared, "cleaning.")
+    cancel(shared, request_id)
+    await shared.request("ullage/release")
     assert await shared.result(request_id) == {"stop": "cancelled"}
     assert len(shared.answers_to(request_id)) == 1
 

@@ -96,7 +96,7 @@ JSON = st.recursive(
 )
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(JSON)
 def test_any_json_becomes_messages_and_payloads_stay(value: Any) -> None:
     assert parse(json.dumps(value).encode())

@@ -117,7 +117,8 @@ class UllageProtocol(LanguageServerProtocol):
             self._check_phase(call.method)
             if call.id in self._incoming:
                 raise JsonRpcException("A request with this id is still running.", rpc.INVALID_REQUEST)
-            self._find_handler(call.method)
+            if not self._knows(call.method):
+                raise JsonRpcException(f"Unknown method: {call.method}", rpc.METHOD_NOT_FOUND)
             params = self._structure(call.method, call.params, call.id)
         except JsonRpcException as error:
             self.send_error(call.id, error.code, error.message, error.data)
@@ -137,11 +138,9 @@ class UllageProtocol(LanguageServerProtocol):
 
     def _start_note(self, note: rpc.Note) -> None:
         try:
-            self._find_handler(note.method)
             params = self._structure(note.method, note.params, None)
         except JsonRpcException as error:
-            if not note.method.startswith("$/"):
-                logger.warning("Ignored the notification %s: %s", note.method, error.message)
+            logger.warning("Ignored the notification %s: %s", note.method, error.message)
             return
         self._handle_notification(note.method, params)
 
@@ -208,16 +207,16 @@ class UllageProtocol(LanguageServerProtocol):
         # shutdown itself may be what waits here, and is waited for when exit followed it at once.
         tasks = [each.task for each in self._incoming.values() if each.task is not asyncio.current_task()]
         if tasks:
+            # Each task's answer was sent by a callback older than this wait's own, so it is out when this returns.
             await asyncio.wait(tasks, timeout=self.limits.drain)
-            await asyncio.sleep(0)  # their answers are sent by callbacks that run after this wait
 
     # --- running handlers ------------------------------------------------------------------------------------------
 
     def _find_handler(self, method: str) -> Any:
-        handler = self.methods.get(method) or self.fm.builtin_features.get(method) or self.fm.features.get(method)
-        if handler is None:
-            raise JsonRpcException(f"Unknown method: {method}", rpc.METHOD_NOT_FOUND)
-        return handler
+        return self.methods.get(method) or self.fm.builtin_features.get(method) or self.fm.features.get(method)
+
+    def _knows(self, method: str) -> bool:
+        return self._find_handler(method) is not None
 
     def _structure(self, method: str, params: Any, request_id: rpc.RequestId | None) -> Any:
         kind = self.get_message_type(method)
@@ -241,6 +240,9 @@ class UllageProtocol(LanguageServerProtocol):
         task.add_done_callback(lambda done: self._finish(msg_id, method_name, done))
 
     def _handle_notification(self, method_name: str, params: Any) -> None:
+        if not self._knows(method_name):
+            logger.debug("Ignored the unknown notification %s.", method_name)
+            return
         task = asyncio.ensure_future(self._run(method_name, params))
         self._background.add(task)
         task.add_done_callback(self._finish_note)

@@ -23,7 +23,7 @@ from ullage.wire.limits import MIB, Limits
 
 Params = dict[str, Any]
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds until a wait counts as a hang: generous, since it is no measurement."""
 
 
