@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
+from ullage.context.ledger import parse_summary
 from ullage.core.commands import Assemble
 from ullage.core.context import CompactionPlan, RestoredFile
 from ullage.core.errors import ErrorReport, UllageError
@@ -164,10 +165,11 @@ class Effects:
             self._post(SampleFailed(plan, _BROKEN, model=request.model))
             return
         text = "\n".join(part.text for part in answer.parts if isinstance(part, Text))
-        if not text.strip() or answer.stop == "max_tokens":
+        summary = None if answer.stop == "max_tokens" else parse_summary(text)
+        if summary is None:
             self._post(SampleFailed(plan, _NO_SUMMARY, answer.usage, answer.model))
         else:
-            self._post(SampleFinished(plan, text, answer.usage, answer.model))
+            self._post(SampleFinished(plan, summary, answer.usage, answer.model))
 
     # --- tools ---
 
@@ -257,6 +259,6 @@ def _partial(live: _Live) -> tuple[Part, ...]:
 
 _BROKEN = ErrorReport("internal", "Something broke inside the server.", "Look at its log, then send once more.")
 _NO_SUMMARY = ErrorReport(
-    "summary_unusable", "The model's summary was empty or cut off.", "It is made without the model."
+    "summary_unusable", "The model's summary was empty, cut off or broken.", "It is made without the model."
 )
 _CUT = ErrorReport("stream_cut", "The answer was cut off before it ended.", "Send once more.")
