@@ -34,3 +34,9 @@ async def faulty(tmp_path: Path) -> AsyncIterator[Stage]:
     made = Stage(Path("/home"), FakeDisk(Path("/")))
     yield made
     await made.leave()
+
+
+@pytest.fixture
+def stage_sync(tmp_path: Path) -> Stage:
+    """A stage on which nothing is played, and nothing held."""
+    return Stage(tmp_path / "home")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -16,8 +16,9 @@ from pathlib import Path
 from ullage.context.handoff import ID_PREFIX, TAG
 from ullage.core.events import Entry, HandoffRecorded, PromptMode, SessionConfigured, SessionCreated, StepStarted
 from ullage.core.messages import Text
-from ullage.core.ports import ModelCard, TokenCounter, Tools
+from ullage.core.ports import ModelCard, ProviderEvent, TokenCounter, Tools
 from ullage.core.reduce import fold
+from ullage.core.requests import Request
 from ullage.core.state import Config
 from ullage.core.views import Shown
 from ullage.providers.tokens import ApproximateCounter
@@ -101,6 +102,8 @@ class Stage:
     config: SessionConfigured | None = None
     told: Told = field(default_factory=Told)
     hosts: list[Host] = field(default_factory=list)
+    asked: list[tuple[Request, int | None]] = field(default_factory=list)
+    """Every request, with the window there was then."""
     _ids: Iterable[int] = field(default_factory=lambda: count(1))
     _models: list[ScriptedModel] = field(default_factory=list)
     _summarisers: list[ScriptedSummariser] = field(default_factory=list)
@@ -200,12 +203,10 @@ class Stage:
         return sorted(canary for canary in canaries if canary in told)
 
     def invalid(self) -> list[str]:
-        asked = [(model, self.window) for model in self._models]
-        asked += [(summariser.model, None) for summariser in self._summarisers]
+        asked = [*self.asked, *((request, None) for summariser in self._summarisers for request in summariser.requests)]
         return [
-            f"request {number} of {len(model.requests)}: {problem}"
-            for model, window in asked
-            for number, request in enumerate(model.requests, 1)
+            f"request {number} of {len(asked)}: {problem}"
+            for number, (request, window) in enumerate(asked, 1)
             for problem in problems(request, window)
         ]
 
@@ -234,8 +235,9 @@ class _Current:
     def card(self) -> ModelCard:
         return replace(self.stage.model.card, window=self.stage.window)
 
-    def stream(self, request: object):  # type: ignore[no-untyped-def]
-        return self.stage.model.stream(request)  # type: ignore[arg-type]
+    def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        self.stage.asked.append((request, self.stage.window))
+        return self.stage.model.stream(request)
 
 
 # --- acting ---
