@@ -176,3 +176,4 @@ async def test_opening_again_sends_what_is_asked_for_and_ends_the_first_opening(
         first.send(None)
     actor.write(3)
     assert client.seqs == [0, 2, 3]
+    assert [method for method, _ in client.sent].count("ullage/context/occupancy") == 1

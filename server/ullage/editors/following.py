@@ -57,22 +57,22 @@ class Following:
         A second opening of the same session takes the place of the first.
         """
         follower = self._followers[actor.session_id] = _Follower(min(from_seq - 1, actor.synced_seq))
-        while not follower.live and self._followers.get(actor.session_id) is follower:
-            upto = actor.synced_seq
-            await self._replay(actor, follower, upto)
-            follower.told = max(follower.told, upto)
-            if actor.synced_seq == upto:
+        while await self._replay(actor, follower):
+            if follower.told == actor.synced_seq:
                 self._switch(actor, follower)
-
-    async def _replay(self, actor: SessionActor, follower: _Follower, upto: int) -> None:
-        if follower.told >= upto:
-            return
-        for number, shown in enumerate(actor.history(follower.told + 1), 1):
-            if shown.seq > upto or self._followers.get(actor.session_id) is not follower:
                 return
+
+    async def _replay(self, actor: SessionActor, follower: _Follower) -> bool:
+        """One round over the log, up to what was durable when it began; False when another opening took over."""
+        upto = actor.synced_seq
+        for number, shown in enumerate(actor.history(follower.told + 1), 1):
             self._update(actor.session_id, follower, Updated(shown))
             if number % self._limits.replay_page == 0:
                 await asyncio.sleep(0)
+                if self._followers.get(actor.session_id) is not follower:
+                    return False
+        follower.told = max(follower.told, upto)
+        return True
 
     def _switch(self, actor: SessionActor, follower: _Follower) -> None:
         follower.live = True
