@@ -39,7 +39,7 @@ from ullage.sessions.notices import Listener, Notice
 from ullage.sessions.ports import Ask, Ports
 from ullage.storage.blobs import BlobStore
 from ullage.storage.fork import fork
-from ullage.storage.ids import session_path, workspace_key
+from ullage.storage.ids import session_path, sessions_folder, workspace_key
 from ullage.storage.index import SessionSummary, list_sessions
 from ullage.storage.log import Opened, SessionLog
 from ullage.tools.toolbox import Toolbox
@@ -69,6 +69,8 @@ class Host:
         self._config = config
         self._roots: dict[str, _Root] = {}
         self._actors: dict[str, SessionActor] = {}
+        self._watched: set[str] = set()
+        """Sessions that live here for reading only, because another process had them."""
         self._opening = asyncio.Lock()
         self.listener: Listener = _nobody
         self.ask: Ask | None = None
@@ -140,10 +142,13 @@ class Host:
         """
         async with self._opening:
             actor = self._actors.get(session_id)
-            if actor is None:
+            if actor is None or (session_id in self._watched and not read_only):
                 path = self._find(session_id, root)
                 opened = await asyncio.to_thread(self._open_log, path, read_only)
                 self._check_identity(opened, session_id)
+                await self.close_session(session_id)
+                if read_only:
+                    self._watched.add(session_id)
                 actor = self._bring_up(opened.log, opened.state, _closing_events(opened.state))
             elif root is not None and self._real(root) != actor.root:
                 raise _wrong_root(actor.root, root)
@@ -162,11 +167,25 @@ class Host:
             path = self._path(real, session_id)
             if self._ports.files.exists(path):
                 return path
+        owner = self._owner(session_id)
+        if owner is not None:
+            raise _wrong_root(owner, ", ".join(roots))
         raise SessionUnavailable(
             "There is no such session in the open workspaces.",
             hint="List the sessions of the workspace it belongs to.",
             code="unknown_session",
         )
+
+    def _owner(self, session_id: str) -> str | None:
+        """The workspace that a session's header names, wherever its log lies; None when there is no such log."""
+        files, home = self._ports.files, self._ports.home
+        for key in files.list(sessions_folder(home, "")):
+            path = session_path(home, key, session_id)
+            if files.exists(path):
+                opened = SessionLog.open_readonly(files, path)
+                opened.log.close()
+                return opened.state.facts.root
+        return None
 
     def _check_identity(self, opened: Opened, session_id: str) -> None:
         """Identity comes from the header alone: a file that was copied or renamed is not another session."""
@@ -252,6 +271,7 @@ class Host:
     async def close_session(self, session_id: str) -> None:
         """Close one session: what runs is cancelled and written down."""
         actor = self._actors.pop(session_id, None)
+        self._watched.discard(session_id)
         if actor is not None:
             await actor.close()
 
@@ -268,7 +288,7 @@ def _nobody(session_id: str, notice: Notice) -> None:
 
 def _wrong_root(root: str, active: str) -> SessionUnavailable:
     return SessionUnavailable(
-        f"This session belongs to the workspace {root}, not to {active}.",
+        f"This session belongs to the workspace {root}, not to {active or 'an open one'}.",
         hint="Open that folder to go on with it.",
         code="wrong_root",
     )
