@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from enum import StrEnum
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -151,3 +152,13 @@ def test_images_and_blobs_are_records_too() -> None:
     message = messages.Message("m", messages.Role.USER, (image,), "t")
     event = events.PromptEdited(message, 1, "e")
     assert read_back(event) == event
+
+
+def test_the_format_page_names_every_kind_and_field() -> None:
+    """docs/log-format.md has one row per kind with its fields; a renamed field fails here."""
+    page = (Path(__file__).parents[2] / "docs" / "log-format.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in page.splitlines() if line[:3] == "| `"]
+    described = {row[0].strip("`"): sorted(row[1].replace("`", "").split()) for row in rows}
+    for kind, cls in KINDS.items():
+        assert described.get(kind) == sorted(field.name for field in dataclasses.fields(cls)), kind
+    assert {kind for kind in described if "_" in kind} == set(KINDS)

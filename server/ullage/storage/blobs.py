@@ -68,7 +68,7 @@ class BlobStore:
     def _store(self, path: Path, ref: BlobRef, content: bytes) -> None:
         ensure_folder(self._files, path.parent)
         if self.get(ref) is None:
-            write_new(self._files, path, content)
+            write_new(self._files, path, [content])
         else:
             # Whoever put it may have died before this.
             self._files.fsync_dir(path.parent)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -176,20 +178,26 @@ def write_all(files: Files, handle: int, data: bytes) -> None:
             continue
 
 
-def write_new(files: Files, path: Path, data: bytes) -> None:
-    """Put a whole new file in its place, in one step that survives a power cut.
+def write_new(files: Files, path: Path, content: Iterable[bytes]) -> None:
+    """Put a whole new file in its place, in one step that survives a power cut. `content` comes in pieces.
 
     Raises:
-        OSError: there is no new file of that name.
+        OSError: nothing is there under that name that wasn't there before.
     """
     # Two processes may put the same blob at the same time.
     temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     handle = files.open_append(temporary, create=True)
     try:
-        files.truncate(handle, 0)
-        write_all(files, handle, data)
-        files.fdatasync(handle)
-    finally:
-        files.close(handle)
-    files.rename(temporary, path)
+        try:
+            files.truncate(handle, 0)
+            for piece in content:
+                write_all(files, handle, piece)
+            files.fdatasync(handle)
+        finally:
+            files.close(handle)
+        files.rename(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            files.remove(temporary)
+        raise
     files.fsync_dir(path.parent)

@@ -30,7 +30,7 @@ from ullage.core.events import (
     TurnStarted,
 )
 from ullage.core.events import PromptRemoved as Removed
-from ullage.storage.files import Files, write_all
+from ullage.storage.files import Files, write_new
 from ullage.storage.ids import is_session_id
 from ullage.storage.lines import Line, event_text, seal
 from ullage.storage.loading import Walk, restore
@@ -51,9 +51,11 @@ def fork(files: Files, source: SessionLog, at_seq: int | None, new_id: str, at: 
         SessionUnavailable: the source has no readable header.
         StorageFailed: the disk refused; there is no new session.
     """
+    if not is_session_id(new_id):
+        raise BadInput(f"not a session id: {new_id[:80]!r}", hint="Leave the id out and one is made.")
     path = source.path.with_name(f"{new_id}.jsonl")
-    if not is_session_id(new_id) or files.exists(path):
-        raise BadInput("The fork needs a session id of its own.", hint="Leave the id out and one is made.")
+    if files.exists(path):
+        raise BadInput("A session of this id exists.", hint="Leave the id out and one is made.")
     if source.header is None:
         raise SessionUnavailable("The session's header can't be read, so its workspace is not known.")
     last, waiting = fork_point(source.entries(), at_seq)
@@ -61,7 +63,7 @@ def fork(files: Files, source: SessionLog, at_seq: int | None, new_id: str, at: 
     old = source.header
     header = SessionCreated(new_id, old.root, old.device, old.inode, parent)
     try:
-        _write(files, path, _child_lines(source, header, last, waiting, at))
+        write_new(files, path, _child_lines(source, header, last, waiting, at))
     except OSError as error:
         reason = os.strerror(error.errno or 0)
         raise StorageFailed(f"The fork was not written ({reason}).", hint="Make room, then fork again.") from error
@@ -130,18 +132,3 @@ def _child_lines(
 def _opens_an_epoch(line: Line, kept: list[Entry]) -> bool:
     found = line.has_checkpoint and any(isinstance(entry.event, CheckpointCommitted) for entry in kept)
     return found and restore(kept) is not None
-
-
-def _write(files: Files, path: Path, lines: Iterator[bytes]) -> None:
-    """Write the whole file beside its place, then put it there."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
-    handle = files.open_append(temporary, create=True)
-    try:
-        files.truncate(handle, 0)
-        for line in lines:
-            write_all(files, handle, line)
-        files.fdatasync(handle)
-    finally:
-        files.close(handle)
-    files.rename(temporary, path)
-    files.fsync_dir(path.parent)

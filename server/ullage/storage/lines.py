@@ -27,7 +27,7 @@ VERSION = 1
 """Version of the format that is written and the only one that is read."""
 
 _HEAD = re.compile(rb'\{"v":(\d{1,9}),"at":(\d{1,15}),"prev":(\d{1,10}),"ckpt":(\d{1,15}),"events":(?=\[)')
-_START = b'{"v":'
+_START = re.compile(rb'\{"v":')
 _SEAL = re.compile(rb',"crc":(\d{1,10})\}')
 _CHECKPOINT = b'"kind":"checkpoint_committed"'
 _next_value = json.JSONDecoder().raw_decode
@@ -132,7 +132,7 @@ def parse(raw: bytes, offset: int, end: int) -> Line | None:
 
 def salvage(raw: bytes, offset: int, end: int) -> Iterator[Line | Damage]:
     """What a bad stretch without newline still holds: whole lines with rubbish before, between or behind them."""
-    starts = [found.start() for found in re.finditer(re.escape(_START), raw)]
+    starts = [found.start() for found in _START.finditer(raw)]
     lost = 0
     for start, stop in pairwise([*starts, len(raw)]):
         sealed = _SEAL.match(raw, max(start, raw.rfind(b',"crc":', start, stop)))

@@ -54,6 +54,12 @@ class Walk:
                 self._accept(entries)
                 yield item, entries
 
+    def finish(self, size: int) -> None:
+        """The file ends here: blank lines at its end are no torn tail."""
+        if not self._gap:
+            self.blank += size - self.end
+            self.end = size
+
     @property
     def damage(self) -> tuple[Damage, ...]:
         """Damage before the last sealed line that nobody agreed to, in order."""
@@ -163,6 +169,7 @@ def _load_from(files: Files, handle: int, size: int, start: int) -> Loaded:
             state, ckpt = restored, line.offset
         else:
             state = fold(entries, state)
+    walk.finish(size)
     return Loaded(None, state, ckpt, walk, size)
 
 

@@ -84,7 +84,7 @@ class SessionLog:
         try:
             if files.exists(path):
                 raise SessionUnavailable("A session of this id exists.", hint="Open it.", code="session_exists")
-            write_new(files, path, seal([event_text(0, created)], at, 0, 0)[0])
+            write_new(files, path, [seal([event_text(0, created)], at, 0, 0)[0]])
             return cls._open(files, path, lock, at).log
         except BaseException as error:
             lock.release()
@@ -269,7 +269,7 @@ class SessionLog:
         kept, number = self.path.with_name(f"{self.path.stem}.tail-{at}"), 1
         while self._files.exists(kept):
             kept, number = self.path.with_name(f"{self.path.stem}.tail-{at}-{number}"), number + 1
-        write_new(self._files, kept, torn)
+        write_new(self._files, kept, [torn])
         self._files.truncate(self._handle, self._end)
         self._files.fdatasync(self._handle)
         self._torn = 0

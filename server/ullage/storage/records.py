@@ -223,26 +223,36 @@ def _record(cls: Any) -> Codec:
     hints = get_type_hints(cls, localns=_NAMES)
     fields = dataclasses.fields(cls)
     encoders = [(f.name, _codec(hints[f.name])[0]) for f in sorted(fields, key=lambda f: f.name not in FIRST)]
-    decoders = [(f.name, _codec(hints[f.name])[1], _when_missing(f, hints[f.name])) for f in fields]
 
     def encode(value: Any) -> Json:
         found = ((name, getattr(value, name), encode_field) for name, encode_field in encoders)
         return {name: encode_field(cell) for name, cell, encode_field in found if cell is not None and cell != ()}
 
-    def decode(value: Json) -> Any:
-        if type(value) is not dict:
-            raise Malformed(f"{cls.__name__} expected")
-        cells = []
-        for name, decode_field, missing in decoders:
-            if name in value:
-                cells.append(decode_field(value[name]))
-            elif missing is _REQUIRED:
-                raise Malformed(f"{name} is missing")
-            else:
-                cells.append(missing)
-        return cls(*cells)
+    return encode, _record_decoder(cls, hints)
 
-    return encode, decode
+
+def _record_decoder(cls: Any, hints: dict[str, Any]) -> Callable[[Json], Any]:
+    """A function generated for the class: a loop over its fields would take twice as long, and every event of a log
+    comes through here."""
+    known: dict[str, Any] = {"cls": cls, "Malformed": Malformed}
+    arguments = []
+    for field in dataclasses.fields(cls):
+        name, missing = field.name, _when_missing(field, hints[field.name])
+        known[f"decode_{name}"], known[f"missing_{name}"] = _codec(hints[name])[1], missing
+        given = f"decode_{name}(value[{name!r}])"
+        arguments.append(given if missing is _REQUIRED else f"{given} if {name!r} in value else missing_{name}")
+    source = f"""
+def decode(value):
+    if type(value) is not dict:
+        raise Malformed("{cls.__name__} expected")
+    try:
+        return cls({", ".join(arguments)})
+    except KeyError as name:
+        raise Malformed(f"{{name}} is missing") from None
+"""
+    exec(source, known)
+    decode: Callable[[Json], Any] = known["decode"]
+    return decode
 
 
 def _when_missing(field: dataclasses.Field[Any], hint: Any) -> Any:
