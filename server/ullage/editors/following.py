@@ -78,7 +78,11 @@ class Following:
         follower.live = True
         for delta in actor.live():
             self._delta(actor.session_id, follower, delta)
-        self._occupancy(actor.session_id, Occupied(actor.occupancy, actor.state.facts.turn_totals))
+        self.tell_occupancy(actor)
+
+    def tell_occupancy(self, actor: SessionActor) -> None:
+        """The number as it is now, to who follows the session."""
+        self.hear(actor.session_id, Occupied(actor.occupancy, actor.state.facts.turn_totals))
 
     def hear(self, session_id: str, notice: Notice) -> None:
         """Pass a notice on, if its session is followed."""

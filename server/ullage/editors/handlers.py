@@ -152,7 +152,10 @@ class Handlers:
     # --- the rest ---
 
     async def _inspect(self, params: session.SessionParams) -> context.InspectResult:
-        return mapping.inspect_payload(self.host.actor(params.session_id).inspect())
+        """The number is told as well: the rank table may have made it better since it was last told."""
+        actor = self.host.actor(params.session_id)
+        self._following.tell_occupancy(actor)
+        return mapping.inspect_payload(actor.inspect())
 
     async def _trust(self, params: base.TrustParams) -> base.RootPayload:
         root = self.roots.trust(params.root, params.trusted)
