@@ -7,7 +7,7 @@ from dataclasses import replace
 from ullage.core.events import Entry
 from ullage.core.limits import LIMITS
 from ullage.core.messages import Op, ToolResult
-from ullage.core.state import CommandFact, Facts, FileFact
+from ullage.core.state import CommandFact, Facts, FileFact, changed
 
 
 def learned(facts: Facts, entry: Entry, result: ToolResult) -> Facts:
@@ -25,17 +25,17 @@ def learned(facts: Facts, entry: Entry, result: ToolResult) -> Facts:
     outputs = facts.outputs
     if result.full is not None and result.full not in outputs:
         outputs = (*outputs, result.full)[-LIMITS.outputs_remembered :]
-    return replace(facts, files=files, commands=commands, newest_error=error, outputs=outputs)
+    return changed(facts, files=files, commands=commands, newest_error=error, outputs=outputs)
 
 
 def _touched(files: tuple[FileFact, ...], fact: FileFact) -> tuple[FileFact, ...]:
     """Newest last; a file that was once written stays so, and outlives files that were only read."""
-    before = next((known for known in files if known.path == fact.path), None)
-    if before is not None:
-        fact = replace(fact, written=fact.written or before.written)
-        files = tuple(known for known in files if known.path != fact.path)
-    files = (*files, fact)
-    if len(files) <= LIMITS.files_remembered:
-        return files
-    victim = next((known for known in files if not known.written), files[0])
-    return tuple(known for known in files if known is not victim)
+    at = next((index for index, known in enumerate(files) if known.path == fact.path), None)
+    if at is not None:
+        fact = replace(fact, written=fact.written or files[at].written)
+    elif len(files) >= LIMITS.files_remembered:
+        candidates = (*files, fact)
+        at = next((index for index, known in enumerate(candidates) if not known.written), 0)
+        if at == len(files):
+            return files
+    return (*files, fact) if at is None else (*files[:at], *files[at + 1 :], fact)

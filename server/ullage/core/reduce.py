@@ -60,6 +60,7 @@ from ullage.core.state import (
     ReplacementItem,
     Sent,
     State,
+    changed,
     queued,
     turn_known,
 )
@@ -89,9 +90,9 @@ def reduce(state: State, entry: Entry) -> State:
     after = _apply(state, entry, entry.event)
     if after is None:
         seen = (*state.facts.anomalies, entry.seq)[-LIMITS.anomalies_remembered :]
-        after = replace(state, facts=replace(state.facts, anomalies=seen))
+        after = replace(state, facts=changed(state.facts, anomalies=seen))
     facts = after.facts
-    return State(replace(facts, last_seq=entry.seq, last_at=entry.at), after.items)
+    return State(changed(facts, last_seq=entry.seq, last_at=entry.at), after.items)
 
 
 def _apply(state: State, entry: Entry, event: Event) -> State | None:
@@ -101,10 +102,10 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
         case SessionCreated():
             return _created(state, entry, event)
         case SessionForked():
-            cleared = replace(facts, parent=event.parent, queue=(), held=None, open_turn=None, sent=None, handoffs=0)
+            cleared = changed(facts, parent=event.parent, queue=(), held=None, open_turn=None, sent=None, handoffs=0)
             return replace(state, facts=cleared)
         case SessionRenamed():
-            return replace(state, facts=replace(facts, title=event.title))
+            return replace(state, facts=changed(facts, title=event.title))
         case SessionConfigured():
             return _configured(state, entry, event)
         case PromptQueued() | PromptEdited() | PromptRemoved() | QueueHeld() | QueueReleased():
@@ -127,14 +128,14 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
             return _recounted(state, event)
         case HandoffRecorded():
             item = HandoffItem(entry.seq, event.record, event.tokens, state.tokens + event.tokens)
-            return State(replace(facts, handoffs=facts.handoffs + 1), state.items.append(item))
+            return State(changed(facts, handoffs=facts.handoffs + 1), state.items.append(item))
         case CheckpointCommitted():
             return _checkpoint(state, entry, event)
         case CompactionFailed():
             return replace(state, facts=_attempted(facts, event.reason, facts.attempt_size))
         case Unknown():
             reason = f"written by a newer version: {event.kind}" if event.critical else facts.read_only
-            return replace(state, facts=replace(facts, read_only=reason))
+            return replace(state, facts=changed(facts, read_only=reason))
         case LogRepaired() | DamageAccepted():
             return state
         case _:
@@ -143,8 +144,8 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
 
 def _booked(facts: Facts, event: UsageBooked) -> Facts:
     if event.purpose is Purpose.SUMMARY:
-        return replace(facts, summary_totals=facts.summary_totals.plus(event.usage))
-    return replace(facts, turn_totals=facts.turn_totals.plus(event.usage))
+        return changed(facts, summary_totals=facts.summary_totals.plus(event.usage))
+    return changed(facts, turn_totals=facts.turn_totals.plus(event.usage))
 
 
 # --- session and queue ---
@@ -153,7 +154,7 @@ def _booked(facts: Facts, event: UsageBooked) -> Facts:
 def _created(state: State, entry: Entry, event: SessionCreated) -> State | None:
     if state.facts.session_id:
         return None
-    facts = replace(
+    facts = changed(
         state.facts,
         session_id=event.session_id,
         root=event.root,
@@ -178,7 +179,7 @@ def _configured(state: State, entry: Entry, event: SessionConfigured) -> State:
     )
     switched = (config.model, config.profile) != (old.model, old.profile)
     revision = entry.seq if switched else state.facts.revision
-    return replace(state, facts=replace(state.facts, config=config, revision=revision))
+    return replace(state, facts=changed(state.facts, config=config, revision=revision))
 
 
 def _queue(
@@ -193,23 +194,23 @@ def _queue(
             if turn_known(facts, turn_id):
                 return None
             waiting = Queued(event.message, event.mode, event.tokens, event.encoding, entry.seq)
-            return replace(state, facts=replace(facts, queue=(*facts.queue, waiting)))
+            return replace(state, facts=changed(facts, queue=(*facts.queue, waiting)))
         case PromptEdited():
             turn_id = event.message.turn_id
             if queued(facts, turn_id) is None:
                 return None
             edit = {"message": event.message, "tokens": event.tokens, "encoding": event.encoding}
             edited = tuple(replace(q, **edit) if q.turn_id == turn_id else q for q in facts.queue)  # type: ignore[arg-type]
-            return replace(state, facts=replace(facts, queue=edited))
+            return replace(state, facts=changed(facts, queue=edited))
         case PromptRemoved():
             if queued(facts, event.turn_id) is None:
                 return None
             ended = _ended(facts, event.turn_id, Stop.CANCELLED)
-            return replace(state, facts=replace(ended, queue=_without(facts.queue, event.turn_id)))
+            return replace(state, facts=changed(ended, queue=_without(facts.queue, event.turn_id)))
         case QueueHeld():
-            return replace(state, facts=replace(facts, held=event.reason))
+            return replace(state, facts=changed(facts, held=event.reason))
         case QueueReleased():
-            return replace(state, facts=replace(facts, held=None))
+            return replace(state, facts=changed(facts, held=None))
         case _:
             assert_never(event)
 
@@ -220,7 +221,7 @@ def _without(queue: tuple[Queued, ...], turn_id: str) -> tuple[Queued, ...]:
 
 def _ended(facts: Facts, turn_id: str, stop: Stop) -> Facts:
     ended = (*facts.ended_turns, (turn_id, stop))[-LIMITS.turns_remembered :]
-    return replace(facts, ended_turns=ended)
+    return changed(facts, ended_turns=ended)
 
 
 # --- turn ---
@@ -234,7 +235,7 @@ def _turn_started(state: State, entry: Entry, event: TurnStarted) -> State | Non
     facts, waiting = state.facts, queued(state.facts, event.turn_id)
     if facts.open_turn is not None or waiting is None:
         return None
-    started = replace(
+    started = changed(
         facts,
         queue=_without(facts.queue, event.turn_id),
         open_turn=OpenTurn(event.turn_id, 0, (waiting.message,)),
@@ -256,7 +257,7 @@ def _steer_entered(state: State, entry: Entry, event: SteerEntered) -> State | N
     if turn is None or turn.turn_id != event.turn_id or waiting is None or turn.pending:
         return None
     joined = replace(turn, task=(*turn.task, waiting.message))
-    facts = replace(
+    facts = changed(
         _ended(facts, event.steer_id, Stop.DONE),
         queue=_without(facts.queue, event.steer_id),
         open_turn=joined,
@@ -269,7 +270,7 @@ def _step_started(state: State, entry: Entry, event: StepStarted) -> State | Non
     if turn is None or turn.turn_id != event.turn_id or turn.pending:
         return None
     sent = Sent(len(state.items), event.occupancy.fixed, event.step, event.turn_id, facts.revision)
-    started = replace(
+    started = changed(
         facts,
         open_turn=replace(turn, step=event.step),
         sent=sent,
@@ -285,7 +286,7 @@ def _answered(state: State, entry: Entry, event: AnswerReceived) -> State | None
         return None
     items = _add(state, entry, event.message, event.tokens, event.encoding)
     pending = tuple(call.call_id for call in event.message.calls)
-    answered = replace(
+    answered = changed(
         facts,
         open_turn=replace(turn, pending=pending),
         turn_totals=facts.turn_totals.plus(event.usage),
@@ -294,7 +295,7 @@ def _answered(state: State, entry: Entry, event: AnswerReceived) -> State | None
         last_call_at=entry.at,
     )
     if event.complete:
-        answered = replace(answered, attempts=0, attempt_size=0, overflow_spent=False)
+        answered = changed(answered, attempts=0, attempt_size=0, overflow_spent=False)
     return State(answered, items)
 
 
@@ -316,7 +317,7 @@ def _result(state: State, entry: Entry, event: ResultReceived) -> State | None:
         return None
     result = results[0]
     pending = tuple(call_id for call_id in turn.pending if call_id != result.call_id)
-    facts = replace(state.facts, open_turn=replace(turn, pending=pending))
+    facts = changed(state.facts, open_turn=replace(turn, pending=pending))
     facts = learned(facts, entry, result)
     return State(facts, _add(state, entry, event.message, event.tokens, event.encoding))
 
@@ -326,7 +327,7 @@ def _turn_ended(state: State, event: TurnEnded) -> State | None:
     if turn is None or turn.turn_id != event.turn_id or turn.pending:
         return None
     facts = _ended(state.facts, event.turn_id, event.stop)
-    return replace(state, facts=replace(facts, open_turn=None, sent=None))
+    return replace(state, facts=changed(facts, open_turn=None, sent=None))
 
 
 def _recounted(state: State, event: TokensRecounted) -> State:
@@ -348,7 +349,7 @@ def _attempted(facts: Facts, reason: Reason, size: int) -> Facts:
     """Count an automatic attempt; a manual one is a person's will and needs no guard but "nothing to gain"."""
     if reason is Reason.MANUAL:
         return facts
-    return replace(
+    return changed(
         facts,
         attempts=facts.attempts + 1,
         attempt_size=size,
@@ -361,7 +362,7 @@ def _checkpoint(state: State, entry: Entry, event: CheckpointCommitted) -> State
     if event.revision != state.facts.revision or checkpoint_problem(event) is not None:
         return None
     facts = _attempted(state.facts, event.report.reason, event.report.after)
-    facts = replace(
+    facts = changed(
         facts,
         revision=entry.seq,
         epoch=entry.seq,

@@ -6,7 +6,9 @@ Everything here is frozen, so a reader may keep a state as long as it likes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from ullage.core.context import Replacement
 from ullage.core.events import Parent, PromptMode, Stop
@@ -199,6 +201,26 @@ class Facts:
     compactions: int = 0
     anomalies: tuple[int, ...] = ()
     read_only: str | None = None
+
+
+if TYPE_CHECKING:
+    from dataclasses import replace
+
+    changed = replace
+else:
+    _FIELDS = tuple(each.name for each in fields(Facts))
+    _values = attrgetter(*_FIELDS)
+    _PUT = {name: getattr(Facts, name).__set__ for name in _FIELDS}
+    _PUTS = tuple(_PUT.values())
+
+    def changed(facts: Facts, **changes: Any) -> Facts:
+        """`dataclasses.replace` for facts, in a quarter of its time: every event needs two or three of them."""
+        copy = object.__new__(Facts)
+        for put, value in zip(_PUTS, _values(facts), strict=True):
+            put(copy, value)
+        for name, value in changes.items():
+            _PUT[name](copy, value)
+        return copy
 
 
 @dataclass(frozen=True, slots=True)
