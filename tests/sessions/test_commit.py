@@ -199,7 +199,7 @@ async def test_a_checkpoint_that_can_not_be_synced_keeps_the_old_context(faulty:
     assert not any(isinstance(entry.event, CheckpointCommitted) for entry in durable(faulty))
 
 
-@pytest.mark.parametrize("nth", range(1, 12))
+@pytest.mark.parametrize("nth", range(1, 40))
 async def test_a_host_whose_disk_fails_as_a_session_opens_can_be_closed(faulty: Stage, root: Path, nth: int) -> None:
     """Also where the first lines can't be written: no caller is left waiting, and closing ends."""
     faulty.play([say("One.")])
