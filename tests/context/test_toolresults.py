@@ -53,6 +53,17 @@ def test_clips_keep_both_ends(text: str, chars: int) -> None:
 
 
 @settings(max_examples=200, derandomize=True, deadline=None)
+@given(st.lists(st.text("ab/", min_size=1, max_size=9), min_size=1, max_size=60), st.integers(40, 400))
+def test_clips_cut_between_lines(lines: list[str], chars: int) -> None:
+    """Half a path would pass for a whole one."""
+    short = clip("\n".join(lines), chars).split("\n")
+    kept = [line for line in short if not line.startswith("[… ")]
+    head = next((number for number, line in enumerate(short) if line.startswith("[… ")), len(short))
+    assert kept[:head] == lines[:head]
+    assert kept[head:] == lines[len(lines) - len(kept[head:]) :]
+
+
+@settings(max_examples=200, derandomize=True, deadline=None)
 @given(st.text(max_size=5_000), st.integers(20, 400))
 def test_clips_by_tokens(text: str, most: int) -> None:
     short = clip_tokens(text, most, COUNTER)

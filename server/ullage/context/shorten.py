@@ -1,12 +1,16 @@
 """Shortening text: a head and a tail around a note that says what is missing.
 
-Heads say what something is; tails hold exit codes, failures and last words. So neither is ever all that is left.
+Heads say what something is; tails hold exit codes, failures and last words. So neither is ever all that is left. Where
+a text has lines it is cut between them: half a path or half a number would pass for a whole one.
 """
 
 from __future__ import annotations
 
 from ullage.context.limits import LIMITS
 from ullage.core.ports import TokenCounter
+
+NOTE = "[… "
+"""What the line that stands for left out text begins with."""
 
 
 def clip(text: str, chars: int, where: str = "") -> str:
@@ -17,9 +21,20 @@ def clip(text: str, chars: int, where: str = "") -> str:
     if len(text) <= chars:
         return text
     tail = chars * (100 - LIMITS.head_part) // 100
-    head = chars - tail
-    rest = f"{len(text) - chars:,} characters left out{'; ' if where else ''}{where}"
-    return f"{text[:head]}\n[… {rest} …]\n{text[len(text) - tail :]}"
+    head = _line_end(text, chars - tail)
+    start = _line_start(text, len(text) - tail)
+    rest = f"{start - head:,} characters left out{'; ' if where else ''}{where}"
+    return f"{text[:head]}\n{NOTE}{rest} …]\n{text[start:]}"
+
+
+def _line_end(text: str, end: int) -> int:
+    """The last line's end at or before `end`; `end` itself where that would cost more than half of the head."""
+    return max(text.rfind("\n", end // 2, end + 1), 0) or end
+
+
+def _line_start(text: str, start: int) -> int:
+    """The first line's start at or behind `start`; `start` itself where that would cost more than half of the tail."""
+    return text.find("\n", start - 1, (start + len(text)) // 2) + 1 or start
 
 
 def clip_tokens(text: str, most: int, counter: TokenCounter, where: str = "") -> str:
