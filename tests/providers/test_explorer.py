@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from ullage.context.ledger import HEADINGS
 from ullage.context.replacement import head_blocks
+from ullage.context.shorten import clip
 from ullage.core.context import Replacement, RestoredFile, Word
 from ullage.core.messages import BlobRef, Role, Text, ToolCall, ToolResult
 from ullage.core.ports import Answer, Tools
@@ -111,8 +112,11 @@ class Session:
     tools: tuple[str, ...] = ALL
     compact_at: int = 1_000_000
     keep: int = 2
+    cut_to: int = 0
+    """Characters to which a compaction shortens the results it keeps; 0: not at all."""
     lossy: bool = False
     toolbox: Tools | None = None
+    runs: FakeTools | None = None
     messages: list[RequestMessage] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     prompts: list[str] = field(default_factory=list)
@@ -132,7 +136,7 @@ class Session:
 
     async def _run(self, call: ToolCall) -> ToolResult:
         if self.toolbox is None:
-            return FakeTools(self.files).run(call)
+            return (self.runs or FakeTools(self.files)).run(call)
         outcome = await self.toolbox.run(call.name, call.arguments)
         return ToolResult(call.call_id, outcome.text, outcome.is_error)
 
@@ -160,17 +164,31 @@ class Session:
 
     def _compact(self) -> None:
         self.compactions += 1
-        tail = self.messages[-self.keep :] if self.keep else []
+        tail = [self._shortened(message) for message in self.messages[-self.keep :]] if self.keep else []
         sections = dict.fromkeys(HEADINGS, "- No evidence.")
         reads = list(dict.fromkeys(json.loads(c.arguments)["path"] for c in self.calls if c.name == "read"))
         sections[HEADINGS[2]] = "\n".join(["Files read, newest first:", *(f"- {path}" for path in reversed(reads))])
         if not self.lossy:
-            sections[HEADINGS[-1]] = "- Last said: " + self.said[-1][:1_200]
+            sections[HEADINGS[-1]] = "- Last said: " + clip(self.said[-1], 1_200)
         summary = "\n".join(f"## {heading}\n{text}" for heading, text in sections.items())
         words = tuple(Word(str(number), prompt) for number, prompt in enumerate(self.prompts))
         files = (RestoredFile(reads[-1], self.files[reads[-1]], False),) if reads else ()
         replacement = Replacement(summary, words[-1:], words[:-1], files, "fence", (), 0)
         self.messages = [RequestMessage(Role.USER, head_blocks(replacement)), *tail]
+
+    def _shortened(self, message: RequestMessage) -> RequestMessage:
+        if not self.cut_to:
+            return message
+        blocks = (
+            replace(b, text=clip(b.text, self.cut_to)) if isinstance(b, ToolResult) else b for b in message.blocks
+        )
+        return RequestMessage(message.role, tuple(blocks))
+
+    @property
+    def reads(self) -> list[str]:
+        """Every path that was read from its first line."""
+        asked = [json.loads(call.arguments) for call in self.calls if call.name == "read"]
+        return [arguments["path"] for arguments in asked if arguments["first_line"] == 1]
 
     def _add(self, role: Role, *blocks: Text | ToolResult) -> None:
         if self.messages and self.messages[-1].role is role:
@@ -349,7 +367,62 @@ async def test_an_unknown_outcome_is_asked_for_again() -> None:
     assert [p.arguments for p in again.parts if isinstance(p, ToolCall)] == [call.arguments for call in calls]
 
 
+@pytest.mark.parametrize("compact_at", [0, 4_000, 7_000])
+async def test_shortened_results_are_never_misread(compact_at: int) -> None:
+    """Half a path is no path, and a listing that a compaction cut makes nobody skip what it leaves out."""
+    files = project(8) | {f"docs/part_{number:02}/a_rather_long_name_{number:02}.md": "words\n" for number in range(40)}
+    session = Session(files, compact_at=compact_at, cut_to=900)
+    for text in ("Explore.", *["continue"] * 3):
+        await session.prompt(text)
+    assert session.compactions >= 4
+    assert set(session.reads) <= set(files)
+    assert len(set(session.reads)) == len(session.reads)
+    if compact_at:  # else no listing ever comes through whole
+        assert set(session.reads) == set(files) - {"logo.png"}
+
+
 # --- bounds ---
+
+
+async def test_follow_ups_go_on_until_everything_was_read() -> None:
+    files = {f"src/part_{number % 7}/module_{number:03}.py": f"x = {number}\n" for number in range(187)}
+    session = Session(files, compact_at=9_000, cut_to=1_500)
+    reports = [await session.prompt(text) for text in ("Explore.", *["Go on: read files you have not yet."] * 5)]
+    progress = [report.splitlines()[-1].split("`")[1] for report in reports]
+    assert progress == [f"{count} of 187" for count in (40, 80, 120, 160, 187, 187)]
+    assert sorted(session.reads) == sorted(files)
+
+
+async def test_the_first_files_come_from_every_folder() -> None:
+    files = {f"src/part_{number % 7}/module_{number:03}.py": f"x = {number}\n" for number in range(187)}
+    files |= {"README.md": "# It\n", "tests/test_it.py": "def test_it(): ...\n", "src/part_0/__init__.py": ""}
+    session = Session(files, limits=Limits(explorer_files=9))
+    await session.prompt("Explore.")
+    assert session.reads[0] == "README.md"
+    assert {path.rpartition("/")[0] for path in session.reads} == {path.rpartition("/")[0] for path in files}
+
+
+async def test_everything_again_begins_anew() -> None:
+    session = Session(project(2))
+    await session.prompt("Explore.")
+    await session.prompt("Read everything again, from the start.")
+    assert session.reads == [*session.reads[: len(session.reads) // 2]] * 2
+
+
+async def test_a_listing_that_is_always_cut_is_made_do_with() -> None:
+    """A listing longer than a result may be: what is shown of it is read once."""
+    files = {f"{'d' * 60}/{number:03}.py": "x = 1\n" for number in range(60)}
+
+    class Cutting(FakeTools):
+        def run(self, call: ToolCall) -> ToolResult:
+            result = super().run(call)
+            return replace(result, text=clip(result.text, 1_500))
+
+    session = Session(files, runs=Cutting(files))
+    report = await session.prompt("Explore.")
+    assert set(session.reads) <= set(files)
+    assert 15 <= len(set(session.reads)) == len(session.reads) < 60
+    assert "Progress" in report
 
 
 async def test_a_prompt_reads_at_most_so_many_files_and_the_next_one_goes_on() -> None:

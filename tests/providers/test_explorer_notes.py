@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import string
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ullage.context.shorten import clip
 from ullage.providers.exploring.notes import Notes, Place, Span, parse, quotable, write
 
 WORDS = st.text(string.ascii_letters + string.digits + "./_-", min_size=1, max_size=12)
@@ -33,7 +35,7 @@ NOTES = st.builds(
     todos=FOUND,
     tests=FOUND,
     hits=FOUND,
-).filter(lambda notes: notes.plan != ("done",))
+).map(lambda notes: notes if notes.plan else replace(notes, step=0, begun=0, queue=(), wanted=""))
 
 
 @settings(max_examples=100, derandomize=True)
@@ -55,11 +57,31 @@ def test_the_end_may_be_cut(notes: Notes, data: st.DataObject) -> None:
     """What is left says nothing that was not written, and is no notes before step and plan are complete."""
     text = write(notes)
     cut = parse(text[: data.draw(st.integers(0, len(text)))])
+    assert cut in (None, notes) or not notes.done
     if cut:
         assert cut.plan == notes.plan[: len(cut.plan)]
         assert cut.hits == notes.hits[: len(cut.hits)]
-        assert cut.step == notes.step
-        assert cut.plan or notes.done
+        assert (cut.step, cut.begun, cut.read) == (notes.step, notes.begun, notes.read)
+
+
+@settings(max_examples=100, derandomize=True)
+@given(NOTES, st.integers(500, 900))
+def test_the_middle_may_be_left_out(notes: Notes, chars: int) -> None:
+    """A digest keeps head and tail of what was said last: a report is still known for one by its last line."""
+    cut = parse(clip(write(notes), chars))
+    if notes.done:
+        assert cut and (cut.read, cut.after, cut.further) == (notes.read, notes.after, notes.further)
+    elif cut:
+        assert (cut.step, cut.plan) == (notes.step, notes.plan[: len(cut.plan)])
+
+
+def test_a_report_ends_with_where_it_is() -> None:
+    notes = Notes(read=18, listed=187, further=160, after="CHANGELOG.md", languages=("Python 170",))
+    assert write(notes).splitlines() == [
+        "Languages: `Python 170`",
+        "",
+        "Progress: `18 of 187` files read, `160` are left, next after `CHANGELOG.md`.",
+    ]
 
 
 @settings(max_examples=100, derandomize=True)

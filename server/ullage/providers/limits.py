@@ -45,10 +45,10 @@ class Limits:
     explorer_findings: int = 6
     """Findings of each kind carried from step to step; fewer where an answer would grow too long."""
 
-    explorer_queue: int = 4
+    explorer_queue: int = 10
     """Next files named in the plan; more are taken from a new listing when these are read."""
 
-    explorer_path_characters: int = 200
+    explorer_path_characters: int = 160
     """Files with a longer path are left out, since the plan names them in every answer."""
 
     explorer_excerpt_characters: int = 60

@@ -2,9 +2,11 @@
 
 Invariant: what the explorer goes by is in its text. It has no state of its own, so a compaction, a restart or a fork
 costs it nothing but what the newest notes do not say. Notes are therefore short, understandable to a person, and
-readable even when something joined their lines or cut their end: a label, then values in backticks. What leads
-on (step, plan, next files) comes first, and notes cut before their plan are none: a step number without a plan, or
-a plan without a step number, could start the work anew for ever.
+readable even when something joined their lines or cut them: a label, then values in backticks.
+
+On its way, what leads on (step, plan, next files) comes first, and notes cut before their plan are none: a step number
+without a plan, or a plan without a step number, could start the work anew for ever. A report is for a person: its
+findings come first, and its last line says how far the reading came. No other text has that line's label.
 """
 
 from __future__ import annotations
@@ -49,10 +51,11 @@ class Notes:
     further: int = 1
     """Files behind the queue that only a new listing can name; 1 before the first listing."""
     after: str = ""
-    """The last file ever queued; a new listing is taken up behind it."""
+    """The last file that was begun, in the order of reading."""
     step: int = 0
+    """Answers to this prompt so far; a report does not say it."""
     begun: int = 0
-    """Files begun for this prompt."""
+    """Files begun for this prompt; a report does not say it."""
     wanted: str = ""
     """What a question asks for; empty when exploring."""
     folder: str = "."
@@ -85,53 +88,59 @@ class Notes:
 _FINDINGS = ("languages", "biggest", "entries", "todos", "tests", "hits")
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """How values follow their label, and what stands between two labels."""
-
-    before: str
-    between: str
-    end: str
-
-
-_LINE = _Layout(" ", ", ", ". ")
-_LIST = _Layout("\n- ", "\n- ", "\n\n")
-
-
 def write(notes: Notes) -> str:
-    """The notes as text, on two lines; as a list of findings where they end a prompt."""
-    layout = _LIST if notes.done else _LINE
-    return (_labelled(_progress(notes), _LINE) + "\n" + _labelled(_found(notes), layout)).strip()
+    """The notes as text: two lines on the way, a list of findings with a last line where they end a prompt."""
+    if notes.done:
+        return "\n\n".join([*_listed(_found(notes)), "Progress: " + _progress(notes)])
+    return (_line(_way(notes)) + "\n" + _line(_found(notes))).strip()
 
 
-def _progress(notes: Notes) -> list[tuple[str, Iterable[object]]]:
+def _progress(notes: Notes) -> str:
+    unread = f", `{notes.further}` are left" if notes.further else ""
+    after = f", next after `{notes.after}`" if notes.after else ""
+    tests = f", `{notes.test_files}` hold tests" if notes.test_files else ""
+    folder = f" in folder `{notes.folder}`" if notes.folder != "." else ""
+    return f"`{notes.read} of {notes.listed}` files read{unread}{after}{tests}{folder}."
+
+
+def _way(notes: Notes) -> list[tuple[str, Iterable[object]]]:
     return [
         ("Step", (notes.step,)),
         ("Begun", (notes.begun,)),
         ("Further", [notes.further] if notes.further else ()),
-        ("Plan", notes.plan or ("done",)),
-        ("Then", notes.queue),
-        ("After", [notes.after] if notes.after else ()),
         ("Question", [notes.wanted] if notes.wanted else ()),
         ("Folder", (notes.folder,)),
         ("Files", (f"{notes.read} read", f"{notes.listed} listed", f"{notes.test_files} with tests")),
+        ("Plan", notes.plan),
+        ("After", [notes.after] if notes.after else ()),
+        ("Then", notes.queue),
     ]
 
 
 def _found(notes: Notes) -> list[tuple[str, Iterable[object]]]:
     return [
+        ("Hits", notes.hits),
         ("Languages", notes.languages),
         ("Entry points", notes.entries),
-        ("Biggest files", notes.biggest),
-        ("TODOs", notes.todos),
         ("Tests", notes.tests),
-        ("Hits", notes.hits),
+        ("TODOs", notes.todos),
+        ("Biggest files", notes.biggest),
     ]
 
 
-def _labelled(rows: Iterable[tuple[str, Iterable[object]]], layout: _Layout) -> str:
-    texts = [(label, [f"`{quotable(str(value))}`" for value in values]) for label, values in rows]
-    return "".join(f"{label}:{layout.before}{layout.between.join(v)}{layout.end}" for label, v in texts if v)
+def _line(rows: Iterable[tuple[str, Iterable[object]]]) -> str:
+    texts = ((label, _quoted(values)) for label, values in rows)
+    return "".join(f"{label}: {', '.join(values)}. " for label, values in texts if values)
+
+
+def _listed(rows: Iterable[tuple[str, Iterable[object]]]) -> Iterable[str]:
+    for label, values in rows:
+        if quoted := _quoted(values):
+            yield f"{label}: {', '.join(quoted)}" if label == "Languages" else "\n- ".join([f"{label}:", *quoted])
+
+
+def _quoted(values: Iterable[object]) -> list[str]:
+    return [f"`{quotable(str(value))}`" for value in values]
 
 
 def quotable(text: str) -> str:
@@ -144,50 +153,82 @@ def quotable(text: str) -> str:
 _LABELS = (
     "Step|Begun|Further|Plan|Then|After|Question|Folder|Files|Languages|Entry points|Biggest files|TODOs|Tests|Hits"
 )
-_ROW = re.compile(rf"\b(?P<label>{_LABELS}):(?P<values>(?:[\s,*-]*`[^`]*`)+)")
-_VALUE = re.compile(r"`([^`]*)`")
+_ROW = re.compile(rf"\b(?P<label>{_LABELS}):(?P<values>(?:[\s,*-]*`[^`\n]*`)+)")
+_VALUE = re.compile(r"`([^`\n]*)`")
 _START = re.compile(r"\bStep: `")
+_END = re.compile(
+    r"\bProgress: `(?P<read>\d{1,9}) of (?P<listed>\d{1,9})` files read(?:, `(?P<left>\d{1,9})` are left)?"
+    r"(?:, next after `(?P<after>[^`\n]+)`)?(?:, `(?P<tests>\d{1,9})` hold tests)?"
+    r"(?: in folder `(?P<folder>[^`\n]+)`)?\."
+)
 _PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d{1,9})(?: (?P<excerpt>.*))?")
 _SPAN = re.compile(r"read (?P<path>.+) (?P<first>\d{1,9})-(?P<last>\d{1,9})")
 
 
 def parse(text: str) -> Notes | None:
-    """The first notes in a text, None where there are none. Never raises, whatever was cut away."""
-    start = _START.search(text)
+    """The notes in a text, the last ones where it has several; None where there are none. Never raises."""
+    start, end = _last(_START, text), _last(_END, text)
+    if end and not (start and start.start() > end.start()):
+        found = _Read(_rows(text[start.start() if start else 0 : end.start()]))
+        return _with_findings(_report(end), found)
     if start is None:
         return None
-    following = _START.search(text, start.end())
-    end = following.start() if following else len(text)
-    rows = _ROW.finditer(text, start.start(), end)
-    read = _Read({row["label"]: _VALUE.findall(row["values"]) for row in rows})
-    return read.notes() if read.number("Step") and read.texts("Plan") else None
+    found = _Read(_rows(text[start.start() :]))
+    return _with_findings(_on_the_way(found), found) if found.number("Step") and found.texts("Plan") else None
+
+
+def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    return next(iter(reversed(list(pattern.finditer(text)))), None)
+
+
+def _rows(text: str) -> dict[str, list[str]]:
+    return {row["label"]: _VALUE.findall(row["values"]) for row in _ROW.finditer(text)}
+
+
+def _report(match: re.Match[str]) -> Notes:
+    return Notes(
+        further=int(match["left"] or 0),
+        after=match["after"] or "",
+        folder=match["folder"] or ".",
+        read=int(match["read"]),
+        listed=int(match["listed"]),
+        test_files=int(match["tests"] or 0),
+    )
+
+
+def _on_the_way(found: _Read) -> Notes:
+    return Notes(
+        plan=found.texts("Plan"),
+        queue=found.texts("Then"),
+        further=found.number("Further"),
+        after=found.text("After"),
+        step=found.number("Step"),
+        begun=found.number("Begun"),
+        wanted=found.text("Question"),
+        folder=found.text("Folder") or ".",
+        read=found.number("Files", 0),
+        listed=found.number("Files", 1),
+        test_files=found.number("Files", 2),
+    )
+
+
+def _with_findings(notes: Notes, found: _Read) -> Notes:
+    return replace(
+        notes,
+        languages=found.texts("Languages"),
+        biggest=found.texts("Biggest files"),
+        entries=found.places("Entry points"),
+        todos=found.places("TODOs"),
+        tests=found.places("Tests"),
+        hits=found.places("Hits"),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    rows: dict[str, list[str]] = field(default_factory=dict)
+    """Values by label."""
 
-    def notes(self) -> Notes:
-        plan = self.texts("Plan")
-        return Notes(
-            plan=() if plan == ("done",) else plan,
-            queue=self.texts("Then"),
-            further=self.number("Further"),
-            after=self.text("After"),
-            step=self.number("Step"),
-            begun=self.number("Begun"),
-            wanted=self.text("Question"),
-            folder=self.text("Folder") or ".",
-            read=self.number("Files", 0),
-            listed=self.number("Files", 1),
-            test_files=self.number("Files", 2),
-            languages=self.texts("Languages"),
-            biggest=self.texts("Biggest files"),
-            entries=self.places("Entry points"),
-            todos=self.places("TODOs"),
-            tests=self.places("Tests"),
-            hits=self.places("Hits"),
-        )
+    rows: dict[str, list[str]] = field(default_factory=dict)
 
     def texts(self, label: str) -> tuple[str, ...]:
         return tuple(self.rows.get(label, ()))

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from ullage.providers.exploring import survey
 from ullage.providers.exploring.notes import Notes, Place, Span
@@ -19,6 +20,8 @@ from ullage.providers.exploring.survey import Find, Listed
 from ullage.providers.exploring.view import Seen, View
 from ullage.providers.limits import Limits
 
+_LIST = "list files"
+_LIST_AGAIN = "list files again"
 _AROUND = 20  # lines shown before a hit
 _UNKNOWN = re.compile(r"outcome\b.{0,20}\bunknown", re.IGNORECASE)  # the process ended before the result was recorded
 
@@ -53,7 +56,13 @@ def decide(view: View, limits: Limits) -> Step:
         notes, open_spans = _begin(notes, aim), ()
     asks, notes = _choose(notes, open_spans, view, limits)
     notes = replace(notes, step=notes.step + 1, plan=tuple(ask.label for ask in asks))
+    notes = notes if asks else _settled(notes)
     return Step(_say(notes, asks), notes, asks)
+
+
+def _settled(notes: Notes) -> Notes:
+    """Notes at a prompt's end: the next prompt finds the files that were queued behind the last one begun."""
+    return replace(notes, queue=(), further=len(notes.queue) + notes.further)
 
 
 def _new_aim(notes: Notes, view: View) -> Aim | None:
@@ -71,17 +80,19 @@ def _same(aim: Aim, notes: Notes) -> bool:
 
 
 def _begin(notes: Notes, aim: Aim) -> Notes:
-    fresh = replace(notes, step=0, begun=0, wanted=aim.wanted, hits=())
+    if aim.anew:
+        return Notes(plan=notes.plan)
+    fresh = replace(_settled(notes), step=0, begun=0, wanted=aim.wanted, hits=())
     if aim.wanted or aim.folder == notes.folder:
-        return fresh
-    return replace(fresh, folder=aim.folder, queue=(), further=1, after="", read=0, listed=0)
+        return replace(fresh, further=max(1, fresh.further))
+    return replace(fresh, folder=aim.folder, further=1, after="", read=0, listed=0)
 
 
 def _lost(view: View, limits: Limits) -> Step:
     """The report when a summary kept no notes: go on behind the files it names, but only when asked to."""
-    named = {path for text in view.said for path in _files_read(text) if survey.language(path)}
-    after = max(named, key=survey.order, default="")[: limits.explorer_path_characters]
-    notes = Notes(step=1, after=after, read=len(named))
+    named = dict.fromkeys(path for text in view.said for path in _files_read(text) if survey.language(path))
+    after = max(named, key=survey.reading_order(named), default="")
+    notes = Notes(after=after[: limits.explorer_path_characters], read=len(named))
     say = 'My notes did not outlive the summary, so I stop here. Say "continue" and I go on with other files.'
     return Step(say, notes, ())
 
@@ -135,7 +146,7 @@ def _learn(notes: Notes, seen: Seen, view: View, limits: Limits) -> Notes:
         return replace(notes, further=0) if seen.tool in ("list", "glob") and not notes.wanted else notes
     match seen.tool:
         case "list" | "glob" if not notes.wanted:
-            return _learn_files(notes, survey.parse_listing(seen.text), limits)
+            return _learn_listing(notes, seen.text, limits)
         case "glob":
             files = survey.parse_listing(seen.text)
             return _with_hits(notes, [Place(file.path, 1, "(its name)") for file in files], limits)
@@ -151,8 +162,16 @@ def _learn(notes: Notes, seen: Seen, view: View, limits: Limits) -> Notes:
             return notes
 
 
+def _learn_listing(notes: Notes, text: str, limits: Limits) -> Notes:
+    """A listing that a compaction cut says too little: files it leaves out would be passed over for good."""
+    if survey.is_cut(text) and notes.plan != (_LIST_AGAIN,):
+        return notes
+    files = survey.parse_listing(text)
+    return replace(_learn_files(notes, files, limits), listed=survey.listed_in_all(text, len(files)))
+
+
 def _learn_files(notes: Notes, files: Sequence[Listed], limits: Limits) -> Notes:
-    """Take a listing's facts, and fill the queue behind the last file that ever stood in it."""
+    """Take a listing's facts, and fill the queue with what comes next in the order of reading."""
     known = replace(
         notes,
         listed=len(files),
@@ -164,11 +183,12 @@ def _learn_files(notes: Notes, files: Sequence[Listed], limits: Limits) -> Notes
 
 
 def _fill(notes: Notes, files: Iterable[Listed], limits: Limits) -> Notes:
-    paths = sorted((file.path for file in files if survey.worth_reading(file, limits)), key=survey.order)
-    waiting = [path for path in paths if not notes.after or survey.order(path) > survey.order(notes.after)]
+    paths = [file.path for file in files if survey.worth_reading(file, limits)]
+    order = survey.reading_order(paths)
+    last = next((path for path in (*reversed(notes.queue), notes.after) if path), "")
+    waiting = sorted((path for path in paths if not last or order(path) > order(last)), key=order)
     taken = waiting[: max(0, limits.explorer_queue - len(notes.queue))]
-    queue = (*notes.queue, *taken)
-    return replace(notes, queue=queue, further=len(waiting) - len(taken), after=queue[-1] if queue else notes.after)
+    return replace(notes, queue=(*notes.queue, *taken), further=len(waiting) - len(taken))
 
 
 def _learn_hits(notes: Notes, places: Sequence[Place], view: View, limits: Limits) -> Notes:
@@ -217,7 +237,7 @@ def _choose(notes: Notes, open_spans: tuple[Span, ...], view: View, limits: Limi
         return tuple(ask for ask in _answer_question(notes, limits) if ask.tool in view.tools), notes
     if notes.step == 0 and (listing := _list_files(notes, view, limits)):
         return listing, notes
-    if notes.step <= 1 and (searches := _search_all(notes, view, limits)):
+    if notes.step <= 1 and not notes.read and (searches := _search_all(notes, view, limits)):
         return searches, notes
     return _read_on(notes, open_spans, view, limits)
 
@@ -241,10 +261,12 @@ def _glob_word(wanted: str) -> str:
 
 
 def _list_files(notes: Notes, view: View, limits: Limits) -> tuple[Ask, ...]:
+    """A listing; when the last one came back cut, once more: cut again, it is as long as a result may be."""
+    label = _LIST_AGAIN if notes.plan == (_LIST,) else _LIST
     if "list" in view.tools:
-        return (_ask("list files", "list", path=notes.folder, recursive=True, limit=limits.explorer_listed),)
+        return (_ask(label, "list", path=notes.folder, recursive=True, limit=limits.explorer_listed),)
     if "glob" in view.tools:
-        return (_ask("list files", "glob", pattern="**/*", path=notes.folder, limit=limits.explorer_listed),)
+        return (_ask(label, "glob", pattern="**/*", path=notes.folder, limit=limits.explorer_listed),)
     return ()
 
 
@@ -263,7 +285,7 @@ def _read_on(notes: Notes, open_spans: tuple[Span, ...], view: View, limits: Lim
         return (), notes
     room = limits.explorer_files - notes.begun
     if not open_spans and not notes.queue and notes.further and room > 0:
-        if view.listing is None or view.listing.arguments.get("path") != notes.folder:
+        if not _usable(view.listing, notes):
             return _list_files(notes, view, limits), notes
         notes = _fill(notes, survey.parse_listing(view.listing.text), limits)
     free = max(0, min(limits.explorer_reads_per_step - len(open_spans), room))
@@ -271,7 +293,13 @@ def _read_on(notes: Notes, open_spans: tuple[Span, ...], view: View, limits: Lim
     firsts = [*((span.path, span.first) for span in open_spans), *((path, 1) for path in begun)]
     lines = limits.explorer_lines_per_step // max(1, len(firsts))
     asks = tuple(_ask_read(Span(path, first, first + lines - 1)) for path, first in firsts)
-    return asks, replace(notes, queue=queue, begun=notes.begun + len(begun))
+    after = begun[-1] if begun else notes.after
+    return asks, replace(notes, queue=queue, after=after, begun=notes.begun + len(begun))
+
+
+def _usable(listing: Seen | None, notes: Notes) -> TypeGuard[Seen]:
+    """Whether a listing in sight tells what comes next."""
+    return listing is not None and listing.arguments.get("path") == notes.folder and not survey.is_cut(listing.text)
 
 
 def _ask_read(span: Span) -> Ask:
@@ -291,7 +319,7 @@ def _say(notes: Notes, asks: tuple[Ask, ...]) -> str:
         return _conclusion(notes)
     match asks[0].tool:
         case "list" | "glob":
-            return "I look which files there are."
+            return "I look at what files there are."
         case "grep":
             return f"I search for {notes.wanted or 'entry points, TODOs and tests'}."
         case _:
@@ -301,7 +329,13 @@ def _say(notes: Notes, asks: tuple[Ask, ...]) -> str:
 def _conclusion(notes: Notes) -> str:
     if notes.wanted:
         return f"This is where I found {notes.wanted}." if notes.hits else f"I found no trace of {notes.wanted}."
-    unread = len(notes.queue) + notes.further
-    rest = f' {unread} more are unread: say "continue" and I go on with them.' if unread else ""
     where = "the workspace" if notes.folder == "." else notes.folder
-    return f"I have read {notes.read} files of {where}; {notes.listed} are listed.{rest}"
+    if not notes.read and not notes.further:
+        return f"There is nothing to read in {where}: {notes.listed} files are listed, none of them a text I know."
+    if notes.further:
+        rest = f'{notes.further} more can be read: say "continue" and I go on with them.'
+    elif notes.read < notes.listed:
+        rest = f"The other {notes.listed - notes.read} are no text or too many: name a folder, and I look there."
+    else:
+        rest = "These are all."
+    return f"I have read {notes.read} files of {where}. {rest}"

@@ -21,16 +21,18 @@ _FOLDER = re.compile(
     r"(?:the )?(?:folder )?[`\"']?(?P<folder>[\w.@+-]+(?:/[\w.@+-]+)*/?)[`\"']?(?: .*)?[?.!]*",
     re.IGNORECASE,
 )
+_ANEW = re.compile(r"\b(?:start over|from the (?:start|beginning)|everything again)\b", re.IGNORECASE)
 _QUOTED = re.compile(r"[`\"'](?P<what>[^`\"']+)[`\"']")
 _IDENTIFIER = re.compile(r"\w*(?:_\w|[a-z][A-Z]|\w\.\w)\w*")
 
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """Either something `wanted`, or a `folder` to explore."""
+    """Either something `wanted`, or a `folder` to explore; `anew`: the whole workspace from its beginning."""
 
     wanted: str = ""
     folder: str = "."
+    anew: bool = False
 
 
 def newest_aim(texts: Sequence[str]) -> Aim | None:
@@ -44,7 +46,7 @@ def _aim(line: str) -> Aim | None:
         return Aim(wanted=_what(wanted["what"]))
     if (match := _FOLDER.fullmatch(line)) and "/" in match["folder"]:
         return Aim(folder=_folder(match["folder"]))
-    return None
+    return Aim(anew=True) if _ANEW.search(line) else None
 
 
 def _what(text: str) -> str:

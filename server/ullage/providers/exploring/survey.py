@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
 
+from ullage.context.shorten import NOTE
 from ullage.providers.exploring.notes import Place, quotable
 from ullage.providers.limits import Limits
 
@@ -86,18 +88,46 @@ def is_test(path: str) -> bool:
     return _TEST_PATH.search(path) is not None
 
 
-def order(path: str) -> tuple[int, str]:
-    """The order of reading: front pages, sources, tests, prose, data; by path within each."""
+_Key = tuple[int, int, str]
+
+
+def reading_order(paths: Iterable[str]) -> Callable[[str], _Key]:
+    """A sort key that spreads the reading: the front pages, then the first file of every folder, the second, ...
+
+    A path that is not among `paths` has the place it would have there, so the order survives a file that went away.
+    """
+    known = tuple(paths)
+    top = min((path.count("/") for path in known), default=0)
+    folders: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    for path in known:
+        folders[_folder(path)].append((_rank(path), path))
+    siblings = {folder: sorted(inside) for folder, inside in folders.items()}
+
+    def key(path: str) -> _Key:
+        rank = _rank(path)
+        if rank == 0 and path.count("/") == top:
+            return -1, rank, path
+        return bisect_left(siblings.get(_folder(path), []), (rank, path)), rank, path
+
+    return key
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _rank(path: str) -> int:
+    """Within a folder: front pages, sources, tests, prose, data."""
     name, suffix = PurePosixPath(path).name.lower(), PurePosixPath(path).suffix.lower()
     if name in _FRONT or name.startswith("readme"):
-        return 0, path
+        return 0
     if suffix in _SOURCES:
-        return 2 if is_test(path) else 1, path
-    return 3 if suffix in _PROSE else 4, path
+        return 2 if is_test(path) else 1
+    return 3 if suffix in _PROSE else 4
 
 
 def worth_reading(file: Listed, limits: Limits) -> bool:
-    """Whether a file is text of a sane size and name, not too deep."""
+    """Whether a file is text of a sane size and name, not empty and not too deep."""
     name = PurePosixPath(file.path).name.lower()
     sane = len(file.path) <= limits.explorer_path_characters and quotable(file.path) == file.path
     known = language(file.path) is not None and name not in _LOCKS and ".min." not in name
@@ -105,6 +135,7 @@ def worth_reading(file: Listed, limits: Limits) -> bool:
         sane
         and known
         and file.path.count("/") <= limits.explorer_depth
+        and file.size != 0
         and (file.size or 0) <= limits.explorer_file_bytes
     )
 
@@ -135,26 +166,45 @@ def is_definition(line: str) -> bool:
 # --- the tools' texts ---
 
 _LISTED = re.compile(r"(?P<path>\S.*?)(?:  (?P<size>\d+))?")
+_SHOWN = re.compile(r"^\[\d+ of (?P<all>\d{1,9}) entries are shown", re.MULTILINE)
 _HIT = re.compile(r"(?P<path>[^:\n]+):(?P<line>\d{1,9}): ?(?P<text>.*)")
 _NUMBERED = re.compile(r"\s*(?P<number>\d{1,9})\t(?P<text>.*)")
 
 
+def is_cut(text: str) -> bool:
+    """Whether a result was shortened, by the share it may take or by a compaction."""
+    return any(line.startswith(NOTE) for line in text.split("\n"))
+
+
+def whole_lines(text: str) -> list[str]:
+    """The lines that are surely whole: those next to a note of what is left out may be halves."""
+    lines = text.split("\n")
+    notes = {number for number, line in enumerate(lines) if line.startswith(NOTE)}
+    return [line for number, line in enumerate(lines) if not notes & {number - 1, number, number + 1}]
+
+
 def parse_listing(text: str) -> list[Listed]:
     """The files of a `list` or `glob` result; folders, links and remarks in brackets are passed over."""
-    rows = (_LISTED.fullmatch(line) for line in text.splitlines() if not line.startswith("["))
+    rows = (_LISTED.fullmatch(line) for line in whole_lines(text) if not line.startswith("["))
     found = [Listed(row["path"], int(row["size"]) if row["size"] else None) for row in rows if row]
     return [file for file in found if not file.path.endswith(("/", ")"))]
 
 
+def listed_in_all(text: str, shown: int) -> int:
+    """How many files there are, of which a listing shows some."""
+    remark = _SHOWN.search(text)
+    return int(remark["all"]) if remark else shown
+
+
 def parse_hits(text: str, limits: Limits) -> list[Place]:
     """The places of a `grep` result."""
-    rows = (_HIT.fullmatch(line) for line in text.splitlines() if not line.startswith("["))
+    rows = (_HIT.fullmatch(line) for line in whole_lines(text) if not line.startswith("["))
     return [Place(row["path"], int(row["line"]), excerpt(row["text"], limits)) for row in rows if row]
 
 
 def parse_lines(text: str) -> list[tuple[int, str]]:
     """The numbered lines of a `read` result."""
-    rows = (_NUMBERED.fullmatch(line) for line in text.split("\n"))
+    rows = (_NUMBERED.fullmatch(line) for line in whole_lines(text))
     return [(int(row["number"]), row["text"]) for row in rows if row]
 
 
