@@ -15,13 +15,14 @@ from ullage.core.errors import Refused
 from ullage.workspace.restore import RecentFile, restore
 from ullage.workspace.root import WorkspaceRoot
 
-# Swaps `swap` (a folder) and `other` (a link to the outside) as fast as it can, until it is killed.
+# Swaps `swap` (a folder) and `other` (a link to the outside) as fast as it can, until it is killed or orphaned.
 SWAPPER = """
 import ctypes, os, sys
 os.chdir(sys.argv[1])
 exchange = getattr(ctypes.CDLL(None), "renameat2", None)
+parent = os.getppid()
 print("ready", flush=True)
-while True:
+while os.getppid() == parent:
     if exchange is not None:
         exchange(-100, b"swap", -100, b"other", 2)
     else:
