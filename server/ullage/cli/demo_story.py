@@ -13,6 +13,12 @@ Params = dict[str, Any]
 _BAR = 30
 """Columns of the meter."""
 
+_REPORT_LINES = 12
+"""Lines of a report that are shown."""
+
+_PATTERN = 50
+"""Characters shown of a pattern."""
+
 _WORTH_TELLING = 1_500
 """Tokens by which occupancy must change before the meter is written again."""
 
@@ -35,7 +41,7 @@ class Story:
         self._told: Params | None = None
         self._hidden: Counter[str] = Counter()
         self._calls: dict[str, Params] = {}
-        self.requests = self.handoffs = self.largest = 0
+        self.requests = self.handoffs = self.reads = self.largest = 0
         self.strategies: Counter[str] = Counter()
         self.sizes: list[tuple[int, int]] = []
 
@@ -47,7 +53,12 @@ class Story:
 
     def opening(self, folder: Path, window: int) -> None:
         self._write(f"{self._bold}Ullage: a session server that keeps its window{self._plain}")
-        self.line(f"workspace {folder} (reading only), model explorer (offline), window {window:,} tokens")
+        self.line(f"workspace {folder}, reading only")
+        self.line(f"model explorer (offline, rule-based), window {window:,} tokens")
+        self.line(
+            "The bar is the input budget: the window less what is kept free for the answer. Its two marks are the"
+        )
+        self.line("handoff line and the compaction line; ~ marks an estimate, else the figure is the model's own.")
 
     def chapter(self, title: str) -> None:
         self.flush()
@@ -105,29 +116,30 @@ class Story:
         call = self._calls.pop(result["callId"], None)
         if call is None:
             return
+        self.reads += call["name"] == "read"
         kept = ", shortened for the model" if result["full"] else ""
-        failed = " FAILED" if result["isError"] else ""
-        self.line(
-            f"{call['name']:<11} {_target(call)}{self._dim} {result['textBytes']:,} bytes{kept}{failed}{self._plain}"
-        )
+        outcome = f"FAILED: {result['text'][:80]}" if result["isError"] else f"{result['textBytes']:,} bytes{kept}"
+        self.line(f"{call['name']:<11} {_target(call)}{self._dim}  {outcome}{self._plain}")
 
     def _report(self, text: str) -> None:
-        """The first lines of a report; all of it is in the session."""
+        """The first lines of a report and its last one; all of it is in the session."""
         self.flush()
         lines = [line for line in text.splitlines() if line.strip()]
-        for line in lines[:6]:
+        left_out = len(lines) - _REPORT_LINES
+        shown = lines if left_out <= 0 else [*lines[: _REPORT_LINES - 1], f"... {left_out} more lines ...", lines[-1]]
+        for line in shown:
             self.line(f"| {line[:110]}")
-        if len(lines) > 6:
-            self.line(f"| ... and {len(lines) - 6} more lines")
 
     # --- the window ---
 
     def _occupied(self, params: Params) -> None:
-        self.largest = max(self.largest, params["used"] if params["phase"] != "compaction_due" else 0)
         session = params["sessionId"]
         if params["hidden"] and not self._hidden[session]:
             self.handoffs += 1
-            self.line(f"{self._bold}handoff     recorded: {params['hidden']} hidden tokens{self._plain}")
+            self.line(
+                f"{self._bold}handoff     recorded: a reminder of {params['hidden']} tokens that the model sees and "
+                f"nobody else{self._plain}"
+            )
         self._hidden[session] = params["hidden"]
         told, self._occupancy = self._told, params
         if told is None or told["phase"] != params["phase"] or abs(told["used"] - params["used"]) > _WORTH_TELLING:
@@ -151,7 +163,8 @@ class Story:
     def _compaction(self, params: Params) -> None:
         match params["status"]:
             case "started":
-                self.line(f"{self._bold}compaction  {params['reason']}{self._plain}")
+                why = "the compaction line is reached" if params["reason"] == "threshold" else params["reason"]
+                self.line(f"{self._bold}compaction  {why}{self._plain}")
             case "committed":
                 self._committed(params["report"])
             case "failed" | "skipped":
@@ -164,15 +177,24 @@ class Story:
         self.sizes.append((report["before"], report["after"]))
         files = ", ".join(report["restoredFiles"]) or "none"
         self.line(
-            f"            {report['strategy']}: {report['before']:,} to {report['after']:,} tokens, "
-            f"{report['keptMessages']} messages kept, restored files: {files}"
+            f"            {report['before']:,} to {report['after']:,} tokens ({report['strategy']}), "
+            f"{report['keptMessages']} messages kept"
         )
+        self.line(f"            files restored: {files}")
 
 
 def _target(call: Params) -> str:
     """What a call is about, from its arguments."""
-    try:
-        arguments = json.loads(call["arguments"])
-    except ValueError:
-        return str(call["arguments"])[:60]
-    return " ".join(str(value) for value in arguments.values())[:80]
+    match json.loads(call["arguments"]):
+        case {"path": path, "first_line": first, "lines": lines}:
+            return f"{path} {first}-{first + lines - 1}"
+        case {"pattern": pattern}:
+            return _short(pattern)
+        case {"path": path}:
+            return "all files" if path == "." else str(path)
+        case other:
+            return _short(str(other))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _PATTERN else text[: _PATTERN - 3] + "..."
