@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.storage.histories import AT, HOME, ROOT, Writer, fake_disk, place, prompt
-from tests.storage.test_log import CountingDisk
+from tests.storage.test_opening import CountingDisk
 
 from ullage.core.events import Parent, SessionRenamed, TurnStarted
 from ullage.storage.fork import fork
