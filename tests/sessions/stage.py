@@ -7,19 +7,24 @@ provider would take, and nothing of a handoff (its wording, its record, its id) 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
+import pytest
+
 from ullage.context.handoff import ID_PREFIX, TAG
+from ullage.core.context import Phase
+from ullage.core.errors import UllageError
 from ullage.core.events import Entry, HandoffRecorded, PromptMode, SessionConfigured, SessionCreated, StepStarted
 from ullage.core.messages import Text
 from ullage.core.ports import ModelCard, ProviderEvent, TokenCounter, Tools
 from ullage.core.reduce import fold
 from ullage.core.requests import Request
-from ullage.core.state import Config
+from ullage.core.state import Config, State
 from ullage.core.views import Shown
 from ullage.providers.tokens import ApproximateCounter
 from ullage.sessions.actor import SessionActor
@@ -290,3 +295,34 @@ def decided(actor: SessionActor) -> list[int]:
 def said(request: object) -> str:
     """Everything in a request, as text to search."""
     return repr(request)
+
+
+async def filled(stage: Stage, root: Path, script: list[Line], summaries: list[Line] | None = None) -> SessionActor:
+    """A session just below the handoff line, whose next answers are the script."""
+    stage.play([big(3_300, "a"), big(3_300, "b"), *script], summaries)
+    actor = await stage.session(root, handoff=False)
+    await prompt(actor, "t1", "Keep the FIRST constraint.")
+    await prompt(actor, "t2")
+    assert actor.occupancy.phase is Phase.BELOW_HANDOFF
+    return actor
+
+
+async def at_sample(stage: Stage) -> None:
+    await until(lambda: bool(stage.summariser and stage.summariser.model.open_streams))
+
+
+def next_request(actor: SessionActor) -> Request:
+    """What would be sent now."""
+    return actor._engine.request(actor.state, actor.occupancy)
+
+
+def same(after: State, before: State) -> bool:
+    return after.facts == before.facts and list(after.items) == list(before.items)
+
+
+def code_of(error: pytest.ExceptionInfo[UllageError]) -> str:
+    return error.value.report.code
+
+
+def log_hash(actor: SessionActor) -> str:
+    return hashlib.sha256(actor.log.path.read_bytes()).hexdigest()

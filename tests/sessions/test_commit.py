@@ -220,3 +220,4 @@ async def test_a_host_whose_disk_fails_as_a_session_opens_can_be_closed(faulty: 
             except UllageError as refused:
                 assert refused.report.code in ("storage_failed", "session_read_only", "unknown_session")
         await host.close()
+    disk_of(faulty).fail(1_000_000, None)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from itertools import repeat
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,11 @@ from tests.sessions.stage import (
     SECONDS,
     Stage,
     asking,
+    at_sample,
     big,
     decided,
     events,
+    filled,
     kinds,
     of_kind,
     prompt,
@@ -29,17 +30,14 @@ from tests.sessions.stage import (
 
 from ullage.context.handoff import TAG
 from ullage.core.commands import CompactionOutcome
-from ullage.core.context import Measured, Phase, Strategy
+from ullage.core.context import Strategy
 from ullage.core.events import (
     CheckpointCommitted,
     CompactionFailed,
     HandoffRecorded,
     SessionConfigured,
     Stop,
-    UsageBooked,
 )
-from ullage.core.messages import Usage
-from ullage.core.turn_state import TurnState
 from ullage.sessions.actor import SessionActor
 from ullage.testing.model import (
     Line,
@@ -56,17 +54,6 @@ from ullage.testing.model import (
     stall,
     truncated_summary,
 )
-
-
-async def filled(stage: Stage, root: Path, script: list[Line], summaries: list[Line] | None = None) -> SessionActor:
-    """A session just below the handoff line, whose next answers are the script."""
-    stage.play([big(3_300, "a"), big(3_300, "b"), *script], summaries)
-    actor = await stage.session(root, handoff=False)
-    await prompt(actor, "t1", "Keep the FIRST constraint.")
-    await prompt(actor, "t2")
-    assert actor.occupancy.phase is Phase.BELOW_HANDOFF
-    return actor
-
 
 # --- who writes it ---
 
@@ -155,19 +142,6 @@ async def test_each_crossing_compacts(stage: Stage, root: Path) -> None:
     assert max(decided(actor)) < actor.occupancy.budget.compaction_line
 
 
-async def test_bugs_row_8_a_manual_compaction_starts_nothing(stage: Stage, root: Path) -> None:
-    """opencode#4732: one model call at most, no tool call, no words put into a person's mouth."""
-    actor = await filled(stage, root, [], [good_summary()])
-    said_before = [event for event in events(actor) if type(event).__name__ == "PromptQueued"]
-    asked = len(stage.model.requests)
-    await actor.compact("c1", "Keep the names.")
-    assert stage.summariser is not None and len(stage.summariser.requests) == 1
-    assert len(stage.model.requests) == asked
-    assert "Keep the names." in said(stage.summariser.requests[0]) and not stage.summariser.requests[0].tools
-    assert [event for event in events(actor) if type(event).__name__ == "PromptQueued"] == said_before
-    assert actor.turn.state is TurnState.IDLE
-
-
 async def test_a_manual_compaction_in_a_turn_goes_before_its_next_step(stage: Stage, root: Path) -> None:
     gate = asyncio.Event()
     actor = await filled(stage, root, [gated(gate, ask(call("read", path="notes.txt"))), say("Done.")])
@@ -192,62 +166,7 @@ async def test_a_dry_run_writes_and_calls_nothing(stage: Stage, root: Path) -> N
     assert (actor.log.path.read_bytes(), len(stage.model.requests), len(stage.told.notices)) == (before, asked, told)
 
 
-async def test_bugs_row_16_nothing_to_gain_is_an_answer(stage: Stage, root: Path) -> None:
-    """codex#40619: a session of a few words is not made bigger; nothing is written (rows 9, 15)."""
-    stage.play([say("Hello.")], [])
-    actor = await stage.session(root)
-    await prompt(actor, "t1", "Hi.")
-    before = actor.log.path.read_bytes()
-    answer = await actor.compact("c1")
-    assert (answer.outcome, answer.error and answer.error.code) == (CompactionOutcome.REFUSED, "nothing_to_gain")
-    assert actor.dry_run().error == answer.error
-    assert actor.log.path.read_bytes() == before
-    assert stage.told.statuses() == ["skipped"]
-
-
 # --- off, guards, what can't fit ---
-
-
-async def test_bugs_row_6_off_means_off(stage: Stage, root: Path) -> None:
-    """opencode#16882: with automatic compaction off, neither the line nor an overflow starts one; manual works, and a
-    bigger model starts a plain turn."""
-    stage.play([overflow(9_000), big(4_400, "a"), big(4_400, "b"), say("Plain.")])
-    actor = await stage.session(root, auto_compaction=False)
-    first = await prompt(actor, "t1")
-    assert (first.stop, first.error and first.error.code) == (Stop.FAILED, "context_overflow")
-    await prompt(actor, "t2")
-    await prompt(actor, "t3")
-    stopped = await prompt(actor, "t4")
-    assert (stopped.stop, stopped.error and stopped.error.code) == (Stop.FAILED, "compaction_off")
-    assert "CheckpointCommitted" not in kinds(actor) and not stage.told.compacted()
-    stage.window = 64_000
-    assert (await prompt(actor, "t5")).stop is Stop.DONE
-    assert (await actor.compact("c1")).outcome is CompactionOutcome.COMMITTED
-
-
-async def test_bugs_row_2_a_provider_that_always_overflows_stops_the_turn(stage: Stage, root: Path) -> None:
-    """opencode#27924: at most two tries between two answers, a typed error, and a session that goes on."""
-    actor = await filled(stage, root, list(repeat(overflow(6_000), 9)))
-    outcome = await prompt(actor, "t3", "Go.")
-    assert outcome.stop is Stop.FAILED and outcome.error is not None
-    assert len(of_kind(actor, CheckpointCommitted)) + len(of_kind(actor, CompactionFailed)) <= 2
-    assert len(stage.model.requests) - 2 <= 3
-    assert actor.turn.state is TurnState.IDLE
-    stage.play([say("Back again.")])
-    assert (await prompt(actor, "t4")).stop is Stop.DONE
-
-
-async def test_bugs_row_1_a_fixed_part_that_is_too_large_is_named(stage: Stage, root: Path) -> None:
-    """claude-code#6004: no call and no compaction; the error names the biggest parts (W-P5, W-P6)."""
-    stage.window = 1_300
-    stage.play([], [])
-    actor = await stage.session(root)
-    outcome = await prompt(actor, "t1", "Hi.")
-    assert outcome.error is not None and outcome.error.code == "fixed_too_large"
-    assert "tool" in outcome.error.message and dict(outcome.error.data)["fixed"] == actor.occupancy.fixed
-    assert not stage.model.requests and not stage.told.compacted()
-    answer = await actor.compact("c1")
-    assert (answer.outcome, answer.error and answer.error.code) == (CompactionOutcome.REFUSED, "fixed_too_large")
 
 
 async def test_a_task_that_can_not_fit_is_refused_with_its_size(stage: Stage, root: Path) -> None:
@@ -262,50 +181,7 @@ async def test_a_task_that_can_not_fit_is_refused_with_its_size(stage: Stage, ro
     assert (await prompt(actor, "t2", "Short.")).stop is not None
 
 
-async def test_bugs_row_3_a_history_larger_than_the_window_can_be_compacted(stage: Stage, root: Path) -> None:
-    """claude-code#26317: after a switch to a smaller model both compacting and sending work."""
-    stage.window = 60_000
-    stage.play([*(big(5_000, f"x{number}") for number in range(4)), say("Small.")], [good_summary()])
-    actor = await stage.session(root, handoff=False)
-    for number in range(4):
-        await prompt(actor, f"t{number}")
-    stage.window = 16_000
-    assert actor.occupancy.used > 16_000
-    answer = await actor.compact("c1")
-    assert answer.outcome is CompactionOutcome.COMMITTED and answer.report is not None
-    assert answer.report.after < actor.occupancy.budget.handoff_line
-    assert stage.summariser is not None and stage.summariser.requests[0].tokens < 16_000
-    assert (await prompt(actor, "t9")).stop is Stop.DONE
-
-
-async def test_bugs_row_15_the_number_after_a_compaction_is_a_fresh_estimate(stage: Stage, root: Path) -> None:
-    """codex#9416: not a stale one, not zero, and marked as what it is."""
-    actor = await filled(stage, root, [])
-    answer = await actor.compact("c1")
-    assert answer.report is not None
-    last = stage.told.occupied()[-1].occupancy
-    assert (last.used, last.source) == (answer.report.after, Measured.ESTIMATE)
-    assert 0 < last.used < answer.report.before
-
-
-async def test_bugs_row_7_usage_of_a_summary_never_feeds_the_projection(stage: Stage, root: Path) -> None:
-    """opencode#13946: the summary call reports 0.99 of the window; the session goes on as if it had not."""
-    huge = Usage(15_840, 100, 15_940)
-    summary = replace(good_summary(), usage=huge)
-    actor = await filled(stage, root, [say("Next.")], [summary])
-    answer = await actor.compact("c1")
-    assert answer.report is not None and actor.occupancy.used == answer.report.after
-    assert actor.state.facts.summary_totals.prompt == 15_840
-    assert (await prompt(actor, "t3")).stop is Stop.DONE
-    assert kinds(actor).count("CheckpointCommitted") == 1
-    assert [str(event.purpose) for event in of_kind(actor, UsageBooked)] == ["summary"]
-
-
 # --- cancelled, failed ---
-
-
-async def at_sample(stage: Stage) -> None:
-    await until(lambda: bool(stage.summariser and stage.summariser.model.open_streams))
 
 
 async def at_retry(stage: Stage) -> None:
@@ -352,25 +228,6 @@ async def test_cancelling_a_turn_cancels_its_compaction(stage: Stage, root: Path
     assert (await running).stop is Stop.CANCELLED
     assert stage.told.statuses()[-1] == "cancelled"
     assert "CheckpointCommitted" not in kinds(actor)
-
-
-@pytest.mark.parametrize("how", ["well", "badly", "by cancel"])
-async def test_bugs_row_67_prompts_during_a_compaction_run_after_it(stage: Stage, root: Path, how: str) -> None:
-    """pi#179: three sends while it runs are durable at once, and run in order, however it ends."""
-    gate = asyncio.Event()
-    samples = {"well": [gated(gate, good_summary())], "badly": [gated(gate, fail(500))] * 3, "by cancel": [stall()]}
-    actor = await filled(stage, root, [say(f"Answer {number}.") for number in range(3)], samples[how])
-    asked = asyncio.get_running_loop().create_task(actor.compact("c1"))
-    await at_sample(stage)
-    sent = [asking(actor, f"p{number}", f"Prompt {number}.") for number in range(3)]
-    await until(lambda: stage.told.what().count("Prompt") == 5)
-    assert len(actor.state.facts.queue) == 3 and actor.turn.state is TurnState.COMPACTING
-    gate.set() if how != "by cancel" else actor.cancel("c1")
-    outcomes = await asyncio.gather(*sent)
-    assert [outcome.stop for outcome in outcomes] == [Stop.DONE] * 3
-    await asked
-    started = [event.turn_id for event in events(actor) if type(event).__name__ == "TurnStarted"]
-    assert started == ["t1", "t2", "p0", "p1", "p2"]
 
 
 async def test_a_model_switch_under_a_compaction_keeps_the_old_context(stage: Stage, root: Path) -> None:

@@ -3,87 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-from tests.sessions.stage import Stage, asking, big, of_kind, prompt, until, words
+from tests.sessions.stage import (
+    Stage,
+    asking,
+    big,
+    prompt,
+    until,
+)
 
-from ullage.core.events import CheckpointCommitted, StepStarted, Stop
-from ullage.core.messages import Usage
 from ullage.core.requests import Request
 from ullage.core.views import Shown, ShownAnswer
-from ullage.providers.measure import request_tokens
 from ullage.sessions.actor import SessionActor
 from ullage.sessions.notices import Delta, Notice, Occupied, Updated
-from ullage.testing.model import Line, Reply, ask, call, good_summary, say, stall, think
-
-
-def _turns(number: int) -> Iterator[Line]:
-    """What the model says in one turn: tools, long answers, thinking, missing and zero usage, by turns."""
-    match number % 8:
-        case 0:
-            yield ask(call("read", path="big.txt", first_line=number + 1, lines=120))
-            yield say("Read.")
-        case 1:
-            yield big(700, f"n{number}")
-        case 2:
-            yield think("Let me think.", "Thought.")
-        case 3:
-            yield ask(call("grep", pattern="line 0"), call("list"))
-            yield big(300, f"g{number}")
-        case 4:
-            yield replace(say("No usage."), usage=Usage())
-        case 5:
-            yield replace(say("Zero usage."), usage=Usage(0, 0, 0))
-        case 6:
-            yield _measured_high
-        case _:
-            yield say("Short.")
-
-
-def _measured_high(request: Request) -> Reply:
-    """A provider that counts a tenth more than we do."""
-    prompt_tokens = request_tokens(request, lambda text: -(-len(text.encode()) // 4)) * 11 // 10
-    return replace(say("Counted otherwise."), usage=Usage(prompt_tokens, 5, prompt_tokens + 5))
-
-
-async def test_bugs_row_14_shown_decided_and_logged_are_one_number(faulty: Stage, root: Path) -> None:
-    """codex#45074: over 200 turns with several compactions, in every step. No request stands at or above the compaction
-    line, and each compaction leads below the handoff line (rows 4 and 10)."""
-    faulty.play([line for number in range(200) for line in _turns(number)], [good_summary()] * 100)
-    actor = await faulty.session(root)
-    decided: list[int] = []
-    plan_step = actor._engine.plan_step
-
-    def noted(state: object) -> object:
-        planned = plan_step(state)  # type: ignore[arg-type]
-        decided.append(planned.occupancy.used)
-        return planned
-
-    actor._engine.plan_step = noted  # type: ignore[method-assign, assignment]
-    shown: list[int] = []
-    faulty.told.also = lambda notice: shown.append(_latest(notice, shown))
-    for number in range(200):
-        assert (await prompt(actor, f"t{number}", f"Prompt {number}. {words(number % 50)}")).stop is Stop.DONE
-        assert actor.occupancy == _last_told(faulty)
-    logged = [event.occupancy.used for event in of_kind(actor, StepStarted)]
-    assert [request.tokens for request in faulty.model.requests] == logged
-    assert set(logged) <= set(decided) and set(decided) <= set(shown)
-    line, handoff = actor.occupancy.budget.compaction_line, actor.occupancy.budget.handoff_line
-    assert max(logged) < line
-    checkpoints = of_kind(actor, CheckpointCommitted)
-    assert len(checkpoints) >= 5
-    assert all(checkpoint.report.after < handoff <= line for checkpoint in checkpoints)
-    assert actor.state.facts.compactions == len(checkpoints) == len(faulty.told.committed)
-
-
-def _latest(notice: Notice, shown: list[int]) -> int:
-    return notice.occupancy.used if isinstance(notice, Occupied) else (shown[-1] if shown else 0)
-
-
-def _last_told(stage: Stage) -> object:
-    return stage.told.occupied()[-1].occupancy
+from ullage.testing.model import Reply, ask, call, good_summary, say, stall
 
 
 async def test_each_answer_comes_after_the_number_its_step_was_decided_with(stage: Stage, root: Path) -> None:

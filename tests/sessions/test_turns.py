@@ -105,18 +105,6 @@ async def test_how_a_turn_ends(stage: Stage, root: Path, case: Script) -> None:
     await check_session(stage, root, case)
 
 
-async def test_bugs_row_34_call_ids_are_ours(stage: Stage, root: Path) -> None:
-    """zed#64519: an id that is empty, absent or twice the same blocks nothing."""
-    case = Script(
-        (ask(raw_call("list", "{}", ""), raw_call("list", "{}", None), raw_call("list", "{}", "x")), say("k")),
-        Stop.DONE,
-        "<sarrrsa>",
-    )
-    actor = await check_session(stage, root, case)
-    ids = [result.call_id for event in of_kind(actor, ResultReceived) for result in event.message.results]
-    assert sorted(ids) == ["t1/1/c0", "t1/1/c1", "t1/1/c2"]
-
-
 async def test_a_turn_without_an_end_is_ended(stage: Stage, root: Path) -> None:
     tools = FakeTools("go", free=True)
     stage.play([ask(call("go"))] * (LIMITS.steps_per_turn + 1))
@@ -424,17 +412,3 @@ async def test_a_stale_answer_has_no_effect(stage: Stage, root: Path, when: str)
     actor._inbox.put_nowait(allowed)
     await running
     assert tools.started == (["change"] if when == "twice" else [])
-
-
-async def test_bugs_row_42_sessions_do_not_wait_for_each_other(stage: Stage, root: Path) -> None:
-    """zed#50434, J11: one streams on while another one works; its text is in its log."""
-    stage.play([stall("The first"), say("The second.")])
-    first = await stage.session(root)
-    running = asking(first, "t1")
-    await until(lambda: bool(first.live()))
-    second = await stage.hosts[-1].new_session(str(root))
-    assert (await prompt(second, "t1")).stop is Stop.DONE
-    assert first.turn.state is TurnState.CALLING
-    first.cancel()
-    await running
-    assert of_kind(first, AnswerReceived)[0].message.text.startswith("The")
