@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 
 import jsonschema
 import pytest
 from tests.tools.hands import Hands
 
-from ullage.core.messages import Op
+from ullage.core.messages import BlobRef, Op
 from ullage.core.ports import Tools
 from ullage.tools.toolbox import Toolbox
 
@@ -101,3 +103,27 @@ async def test_root_gone(hands: Hands) -> None:
     calls = {"read": {"path": "readme.md"}, "list": {}, "glob": {"pattern": "*"}, "grep": {"pattern": "x"}}
     for tool, arguments in calls.items():
         await hands.refused(tool, "root_gone", **arguments)
+
+
+async def test_cancelling_waits_for_the_thread(hands: Hands) -> None:
+    """Who cancels may close the root next: until the thread is done with it, the call has not ended."""
+    entered, release = threading.Event(), threading.Event()
+    left: list[str] = []
+
+    def allowed() -> list[BlobRef]:
+        entered.set()
+        release.wait()
+        left.append("left")
+        return []
+
+    box = Toolbox(hands.root, hands.blobs, allowed)
+    call = asyncio.ensure_future(box.run("read_output", json.dumps({"reference": "0" * 64})))
+    await asyncio.to_thread(entered.wait)
+    call.cancel()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    still_waiting = not call.done()
+    release.set()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert still_waiting and left == ["left"]
