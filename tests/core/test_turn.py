@@ -173,6 +173,33 @@ def test_a_steer_enters_at_the_next_step_and_is_answered_there() -> None:
     assert opened is not None and [m.turn_id for m in opened.task] == ["t1", "s1", "s2"]
 
 
+def test_a_steer_enters_before_a_compaction_that_is_asked_for() -> None:
+    """Else it could be taken back meanwhile, and the turn would go on without anything new."""
+    check_turn(
+        *ASKED,
+        (CompactAsked("k1"), ""),
+        (steer("s1"), "append prompt_queued"),
+        (answer(), "append answer_received; append steer_entered; reply_turn s1 entered; plan_compaction manual"),
+        (PromptRemoveAsked("s1"), ""),
+    )
+
+
+def test_a_held_steer_waits_and_a_new_one_enters() -> None:
+    """What was held by a cancel waits for its person, whatever runs meanwhile."""
+    check_turn(
+        *ASKED,
+        (steer("s1"), "append prompt_queued"),
+        (CancelAsked("t1"), "stop_effects"),
+        (Stopped(), "append turn_ended queue_held; reply_turn t1 cancelled"),
+        (steer("t2"), START),
+        (proceed(), f"{CALL} 1"),
+        (steer("s2"), "append prompt_queued"),
+        (answer(), "append answer_received; append steer_entered; reply_turn s2 entered; plan_step"),
+        (proceed(), f"{CALL} 2"),
+        (answer(), "append answer_received turn_ended; reply_turn t2 done"),
+    )
+
+
 def test_a_steer_to_an_idle_session_is_a_turn() -> None:
     check_turn((steer("t1"), START))
 

@@ -238,7 +238,7 @@ def _turn_started(state: State, entry: Entry, event: TurnStarted) -> State | Non
     started = changed(
         facts,
         queue=_without(facts.queue, event.turn_id),
-        open_turn=OpenTurn(event.turn_id, 0, (waiting.message,)),
+        open_turn=OpenTurn(event.turn_id, 0, (waiting.message,), started=entry.seq),
         turns=facts.turns + 1,
         title=facts.title or _title(waiting.message),
     )

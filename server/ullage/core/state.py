@@ -91,6 +91,8 @@ class OpenTurn:
     step: int
     task: tuple[Message, ...]
     pending: tuple[str, ...] = ()
+    started: int = -1
+    """Seq of its start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,18 +38,24 @@ def start_turn(turn: Turn, before: tuple[Event, ...], turn_id: str) -> Step:
 
 
 def next_step(turn: Turn, state: State) -> Step:
-    """Steering enters, a wanted compaction goes first, then the step is planned."""
+    """Steering enters first, so that it can't be taken back any more; then a wanted compaction, or the step's plan."""
     ready = replace(
         turn, state=TurnState.CALLING, delivered=False, planned=None, calls=(), waiting=frozenset(), running=frozenset()
     )
-    if turn.wanted:
-        return begin_manual(ready)
-    opened = opened_turn(state)
-    steers = [q.turn_id for q in state.facts.queue if q.mode is PromptMode.STEER]
-    if not steers:
-        return Step(ready, (PlanStep(),))
-    entered = Append(tuple(SteerEntered(opened.turn_id, steer) for steer in steers))
-    return Step(ready, (entered, *(ReplyTurn(steer, None) for steer in steers), PlanStep()))
+    opened, steers = opened_turn(state), entering_steers(state)
+    entered: tuple[Command, ...] = ()
+    if steers:
+        joined = Append(tuple(SteerEntered(opened.turn_id, steer) for steer in steers))
+        entered = (joined, *(ReplyTurn(steer, None) for steer in steers))
+    after = begin_manual(ready) if turn.wanted else Step(ready, (PlanStep(),))
+    return Step(after.turn, (*entered, *after.commands))
+
+
+def entering_steers(state: State) -> list[str]:
+    """Turn ids of steering that enters the open turn: all that waits, but from a held queue only what came since."""
+    facts, since = state.facts, opened_turn(state).started
+    steering = [q for q in facts.queue if q.mode is PromptMode.STEER]
+    return [q.turn_id for q in steering if not facts.held or q.seq > since]
 
 
 def end_turn(

@@ -60,6 +60,7 @@ from ullage.core.turn_flow import (
     answer_message,
     begin_compaction,
     end_turn,
+    entering_steers,
     go_on,
     next_step,
     opened_turn,
@@ -160,7 +161,7 @@ def answered(turn: Turn, state: State, event: AnswerArrived) -> Step:
     if message.calls:
         running = replace(turn, state=TurnState.RUNNING_TOOLS, calls=message.calls)
         return Step(running, (Append((received,)), DecideCalls(message.calls)))
-    if any(q.mode is PromptMode.STEER for q in state.facts.queue):
+    if entering_steers(state):
         after = next_step(turn, state)
         return Step(after.turn, (Append((received,)), *after.commands))
     stop = Stop.LENGTH if event.stop == "max_tokens" else Stop.DONE

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from ullage.core.errors import BadInput, SessionUnavailable, UllageError
@@ -58,7 +58,6 @@ class RootInfo:
 class _Root:
     identity: tuple[int, int]
     trusted: bool
-    actors: set[str] = field(default_factory=set)
 
 
 class Host:
@@ -68,6 +67,7 @@ class Host:
         self._ports = ports
         self._config = config
         self._roots: dict[str, _Root] = {}
+        self._names: dict[str, str] = {}
         self._actors: dict[str, SessionActor] = {}
         self._watched: set[str] = set()
         """Sessions that live here for reading only, because another process had them."""
@@ -85,6 +85,7 @@ class Host:
         """
         with WorkspaceRoot.open(path) as door:
             identity = door.identity
+        self._names[path] = identity.real
         known = self._roots.setdefault(identity.real, _Root((identity.device, identity.inode), trusted))
         known.trusted = known.trusted or trusted
         return identity.real
@@ -105,7 +106,8 @@ class Host:
         return tuple(RootInfo(path, root.trusted) for path, root in self._roots.items())
 
     def _real(self, path: str) -> str:
-        return path if path in self._roots else str(Path(path).resolve())
+        """The real path of a root by any name it was opened under; a name that opened none stays as it is."""
+        return self._names.get(path, path)
 
     def _root(self, path: str) -> _Root:
         root = self._roots.get(self._real(path))
