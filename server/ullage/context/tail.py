@@ -139,16 +139,22 @@ def _shrunk(pieces: list[Kept], room: int, counter: TokenCounter) -> list[Kept]:
     parts = [part for piece in pieces for part in piece.message.parts]
     if not parts or _PART_LEAST * len(parts) > room:
         return []
-    chars = 4 * room
-    while True:
-        cap = _level([_length(part) for part in parts], chars)
-        short = [_cut(piece, cap, counter) for piece in pieces]
-        taken = _tokens(short)
-        if taken <= room:
-            return short
+    lengths = [_length(part) for part in parts]
+
+    def short(chars: int) -> list[Kept]:
+        cap = _level(lengths, chars)
+        return [_cut(piece, cap, counter) for piece in pieces]
+
+    least = short(0)
+    floor, chars = _tokens(least), 4 * room
+    if floor > room:
+        return []
+    # What the notes take is the same however much is kept, so the guess goes by what is above that.
+    while (taken := _tokens(found := short(chars))) > room:
+        chars = max(0, min(chars * (room - floor) // (taken - floor), chars - 1) - chars // 50)
         if chars == 0:
-            return []
-        chars = max(0, min(chars * room // taken, chars - 1) - chars // 50)
+            return least
+    return found
 
 
 def _level(lengths: list[int], total: int) -> int:

@@ -186,7 +186,9 @@ def _fill(notes: Notes, files: Iterable[Listed], limits: Limits) -> Notes:
     paths = [file.path for file in files if survey.worth_reading(file, limits)]
     order = survey.reading_order(paths)
     last = next((path for path in (*reversed(notes.queue), notes.after) if path), "")
-    waiting = sorted((path for path in paths if not last or order(path) > order(last)), key=order)
+    behind = order(last) if last else None
+    places = sorted((order(path), path) for path in paths)
+    waiting = [path for place, path in places if behind is None or place > behind]
     taken = waiting[: max(0, limits.explorer_queue - len(notes.queue))]
     return replace(notes, queue=(*notes.queue, *taken), further=len(waiting) - len(taken))
 

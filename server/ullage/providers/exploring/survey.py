@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import PurePosixPath
 
 from ullage.context.shorten import NOTE
 from ullage.providers.exploring.notes import Place, quotable
@@ -80,8 +79,16 @@ class Listed:
 
 def language(path: str) -> str | None:
     """The language of a file by its name."""
-    pure = PurePosixPath(path)
-    return "Make" if pure.name.lower() == "makefile" else _LANGUAGES.get(pure.suffix.lower())
+    return "Make" if _name(path) == "makefile" else _LANGUAGES.get(_suffix(path))
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2].lower()
+
+
+def _suffix(path: str) -> str:
+    stem, dot, end = _name(path).rpartition(".")
+    return dot + end if stem else ""
 
 
 def is_test(path: str) -> bool:
@@ -118,7 +125,7 @@ def _folder(path: str) -> str:
 
 def _rank(path: str) -> int:
     """Within a folder: front pages, sources, tests, prose, data."""
-    name, suffix = PurePosixPath(path).name.lower(), PurePosixPath(path).suffix.lower()
+    name, suffix = _name(path), _suffix(path)
     if name in _FRONT or name.startswith("readme"):
         return 0
     if suffix in _SOURCES:
@@ -128,7 +135,7 @@ def _rank(path: str) -> int:
 
 def worth_reading(file: Listed, limits: Limits) -> bool:
     """Whether a file is text of a sane size and name, not empty and not too deep."""
-    name = PurePosixPath(file.path).name.lower()
+    name = _name(file.path)
     sane = len(file.path) <= limits.explorer_path_characters and quotable(file.path) == file.path
     known = language(file.path) is not None and name not in _LOCKS and ".min." not in name
     return (
