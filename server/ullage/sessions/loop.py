@@ -146,10 +146,12 @@ class SessionLoop:
 
     @property
     def read_only(self) -> str | None:
-        """Why nothing can be written any more, or None."""
+        """Why nothing can be written, or None."""
         failure = self._journal.failure
         if failure is not None:
             return failure.message
+        if self._journal.log.damage:
+            return "its log is damaged, which nobody accepted yet"
         return self.state.facts.read_only or self._journal.log.read_only
 
     @property
@@ -162,7 +164,7 @@ class SessionLoop:
     def start(self, before: Sequence[Event] = ()) -> None:
         """Begin to work; `before` is written first (how an interrupted turn is closed, for one)."""
         self._background.start(self._journal.run(lambda error: self._inbox.put_nowait(CommitFailed(error))))
-        if self._journal.log.damage or self.read_only:
+        if self.read_only:
             self._before = tuple(before)
         elif before:
             try:
