@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from ullage.core.checkpoint import VERSION
@@ -53,6 +54,7 @@ def created(session_id: str = SESSION, root: str = ROOT) -> SessionCreated:
     return SessionCreated(session_id, root, 1, 2)
 
 
+@cache
 def place(home: Path = HOME, session_id: str = SESSION, root: str = ROOT) -> Path:
     return session_path(home, workspace_key(root), session_id)
 

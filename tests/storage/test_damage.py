@@ -101,6 +101,7 @@ def check_harm(harmed: bytes) -> None:
     opened = SessionLog.open(disk, place(), AT + 9)
     entries = [e for e in opened.log.entries() if not isinstance(e.event, LogRepaired)]
     known = {entry.seq: entry for entry in PLAIN_ENTRIES}
+    assert len({entry.seq for entry in entries}) == len(entries), "nothing is loaded twice"
     assert all(known[entry.seq] == entry for entry in entries), "nothing is made up"
     lost = known.keys() - {entry.seq for entry in entries}
     assert not lost or opened.damage or opened.repaired, "nothing is lost in silence"

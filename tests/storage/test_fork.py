@@ -66,6 +66,7 @@ def session() -> Writer:
     """Two turns, a checkpoint, a turn; then a turn whose second of two results is missing, and a waiting prompt."""
     writer = Writer(fake_disk())
     writer.turns(2)
+    writer.write(prompt("early"))
     writer.compact()
     writer.turns(1, first=2)
     writer.write(HandoffRecorded("{}", 3))
@@ -82,7 +83,8 @@ def test_fork_of_everything() -> None:
     opened, last = forked(writer, None)
     kinds = [type(entry.event) for entry in opened.log.entries()]
     assert HandoffRecorded not in kinds
-    assert "waiting" not in [e.event.message.turn_id for e in opened.log.entries() if isinstance(e.event, PromptQueued)]
+    prompts = [e.event.message.turn_id for e in opened.log.entries() if isinstance(e.event, PromptQueued)]
+    assert prompts == ["t0", "t1", "t2", "open"]
     assert isinstance(next(writer.log.entries(last)).event, StepStarted)
     opened.log.append([prompt("mine")], AT)
 
