@@ -142,9 +142,10 @@ def _compact(state: State, counter: TiktokenCounter) -> None:
 
 def _request(state: State, batches: Iterator[list[Event]]) -> Row:
     """Built again after one appended message, against building all of it."""
-    memo, fresh = Memo(), []
+    memo = Memo()
     _build(state, memo)
     taken: list[float] = []
+    fresh: list[float] = []
     while len(taken) < 25:
         state = fold(entries_after(state, next(batches)), state)
         taken.append(timed(lambda: _build(state, memo), cpu))  # noqa: B023  # called at once
