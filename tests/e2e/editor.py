@@ -15,7 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
@@ -46,7 +46,7 @@ class EditorProtocol(LanguageClientProtocol, UllageClientProtocol):
 class Editor(LanguageClient):
     """One editor with its server process."""
 
-    living: list[Editor] = []
+    living: ClassVar[list[Editor]] = []
     """Every editor since the canary last looked."""
 
     def __init__(self, home: Path) -> None:
@@ -153,6 +153,15 @@ class Editor(LanguageClient):
 
         await self.until(lambda: any(True for _ in found()))
         return next(found())
+
+    async def streamed(self, session_id: str, end: str) -> None:
+        """Wait for the piece of an answer that ends so; pieces may come joined."""
+        await self.until(
+            lambda: any(
+                each["update"]["kind"] == "delta" and each["update"]["text"].endswith(end)
+                for each in self.told(SESSION_UPDATE, session_id)
+            )
+        )
 
     def phases(self, session_id: str) -> list[str]:
         return [each["phase"] for each in self.told(OCCUPANCY, session_id)]

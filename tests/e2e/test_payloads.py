@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.editor import Editor, Params, serving
+from tests.e2e.editor import Editor, Params, entries, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -44,7 +44,7 @@ async def test_tool_arguments_come_back_byte_equal_in_updates_log_and_export(hom
         results = [each["update"]["results"][0] for each in editor.updates(one) if "results" in each["update"]]
         assert len(results) == len(TRAPS) and all(result["isError"] for result in results)
 
-        [log] = home.glob("sessions/*/*.jsonl")
+        [log] = entries(home)
         logged = log.read_text(encoding="ascii")
         assert all(json.dumps(raw(trap)) in logged for trap in TRAPS)
 
