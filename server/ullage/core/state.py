@@ -216,7 +216,7 @@ else:
     _PUTS = tuple(_PUT.values())
 
     def changed(facts: Facts, **changes: Any) -> Facts:
-        """`dataclasses.replace` for facts, in a quarter of its time: every event needs two or three of them."""
+        """`dataclasses.replace` for facts, in about a third of its time: every event needs two or three of them."""
         copy = object.__new__(Facts)
         for put, value in zip(_PUTS, _values(facts), strict=True):
             put(copy, value)
