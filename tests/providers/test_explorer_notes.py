@@ -16,6 +16,13 @@ PLACES = st.builds(Place, WORDS, st.integers(1, 9_999), WORDS)
 LISTS = st.lists(WORDS, max_size=3).map(tuple)
 FOUND = st.lists(PLACES, max_size=3).map(tuple)
 NUMBERS = st.integers(0, 999)
+
+
+def settled(notes: Notes) -> Notes:
+    """What a report says: nothing of a prompt that is over, and what is left only where something is listed."""
+    return replace(notes, step=0, begun=0, queue=(), wanted="", further=notes.further if notes.listed else 0)
+
+
 NOTES = st.builds(
     Notes,
     plan=st.lists(WORDS | st.builds(lambda path: str(Span(path, 1, 99)), WORDS), max_size=3).map(tuple),
@@ -35,7 +42,7 @@ NOTES = st.builds(
     todos=FOUND,
     tests=FOUND,
     hits=FOUND,
-).map(lambda notes: notes if notes.plan else replace(notes, step=0, begun=0, queue=(), wanted=""))
+).map(lambda notes: notes if notes.plan else settled(notes))
 
 
 @settings(max_examples=100, derandomize=True)

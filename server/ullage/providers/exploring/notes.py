@@ -96,8 +96,8 @@ def write(notes: Notes) -> str:
 
 
 def _progress(notes: Notes) -> str:
-    unread = f", `{notes.further}` are left" if notes.further else ""
-    after = f", next after `{notes.after}`" if notes.after else ""
+    unread = f", `{notes.further}` are left" if notes.listed and notes.further else ""
+    after = f", {'next after' if unread else 'the last was'} `{notes.after}`" if notes.after else ""
     tests = f", `{notes.test_files}` hold tests" if notes.test_files else ""
     folder = f" in folder `{notes.folder}`" if notes.folder != "." else ""
     return f"`{notes.read} of {notes.listed}` files read{unread}{after}{tests}{folder}."
@@ -158,7 +158,7 @@ _VALUE = re.compile(r"`([^`\n]*)`")
 _START = re.compile(r"\bStep: `")
 _END = re.compile(
     r"\bProgress: `(?P<read>\d{1,9}) of (?P<listed>\d{1,9})` files read(?:, `(?P<left>\d{1,9})` are left)?"
-    r"(?:, next after `(?P<after>[^`\n]+)`)?(?:, `(?P<tests>\d{1,9})` hold tests)?"
+    r"(?:, (?:next after|the last was) `(?P<after>[^`\n]+)`)?(?:, `(?P<tests>\d{1,9})` hold tests)?"
     r"(?: in folder `(?P<folder>[^`\n]+)`)?\."
 )
 _PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d{1,9})(?: (?P<excerpt>.*))?")

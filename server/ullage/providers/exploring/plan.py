@@ -83,7 +83,9 @@ def _begin(notes: Notes, aim: Aim) -> Notes:
     if aim.anew:
         return Notes(plan=notes.plan)
     fresh = replace(_settled(notes), step=0, begun=0, wanted=aim.wanted, hits=())
-    if aim.wanted or aim.folder == notes.folder:
+    if aim.wanted:
+        return fresh
+    if aim.folder == notes.folder:
         return replace(fresh, further=max(1, fresh.further))
     return replace(fresh, folder=aim.folder, further=1, after="", read=0, listed=0)
 
@@ -337,7 +339,7 @@ def _conclusion(notes: Notes) -> str:
     if notes.further:
         rest = f'{notes.further} more can be read: say "continue" and I go on with them.'
     elif notes.read < notes.listed:
-        rest = f"The other {notes.listed - notes.read} are no text or too many: name a folder, and I look there."
+        rest = f"The other {notes.listed - notes.read} are no text I know, or too many: name a folder to look in."
     else:
         rest = "These are all."
     return f"I have read {notes.read} files of {where}. {rest}"
