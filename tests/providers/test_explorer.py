@@ -526,7 +526,7 @@ def test_a_line_is_judged(line: str, find: survey.Find | None) -> None:
 
 def test_lines_beside_a_cut_are_not_trusted() -> None:
     """A cutter that knows nothing of lines leaves half a path on either side of its note."""
-    text = "a.py  1\nb.p\n[… 90 characters left out …]\nalk.py  7\nc.py  2\n[2 of 9 entries are shown; list a folder below]"
+    text = "a.py  1\nb.p\n[… 90 characters left out …]\nalk.py  7\nc.py  2\n[2 of 9 entries are shown; more below]"
     assert [(file.path, file.size) for file in survey.parse_listing(text)] == [("a.py", 1), ("c.py", 2)]
     assert survey.is_cut(text)
     assert survey.listed_in_all(text, 2) == 9
