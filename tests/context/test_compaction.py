@@ -273,6 +273,17 @@ def test_what_the_gate_refuses(change: dict[str, object], reason: str) -> None:
     assert gate(made, log.state, replace(good, **change), 1_000, log.budget) == Rejected(reason)  # type: ignore[arg-type]
 
 
+def test_one_token_above_the_target() -> None:
+    """T060, T061: smaller than its source is not enough."""
+    log = reading(64_000, 40)
+    made = planned(log)
+    exact = replace(bare(), head_tokens=made.target)
+    assert isinstance(gate(made, log.state, exact, 0, log.budget), Accepted)
+    above = replace(exact, head_tokens=made.target + 1)
+    assert above.tokens < made.source_tokens
+    assert gate(made, log.state, above, 0, log.budget) == Rejected("insufficient_reduction")
+
+
 def test_the_gate_looks_at_the_next_request() -> None:
     log = reading(64_000, 40)
     made = planned(log)
@@ -418,7 +429,7 @@ def test_what_came_after_the_source_is_carried_over() -> None:
     log = reading(64_000, 30)
     log.answer(ToolCall("open", "read", "{}"))
     made = planned(log, Reason.MANUAL)
-    log.result("open", "late").read("after.py", 40)
+    log.result("open", "late").read("after.py", 100_000)
     replacement = compact(log, made)
     assert pairing_problem([k.message for k in replacement.tail]) is None
     assert (

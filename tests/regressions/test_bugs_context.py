@@ -149,6 +149,10 @@ def test_row_31_a_late_result_becomes_a_note() -> None:
     log.answer(ToolCall("background", "bash", "{}")).checkpoint(bare()).result("background", "built at last")
     told = [b.text for b in check_sendable(log).request.messages[0].blocks if isinstance(b, Text)]
     assert any("background" in text and "built at last" in text for text in told)
+    for number in range(3):
+        log.read(f"g{number}.py", 4_000)
+    compact(log)
+    assert "built at last" in repr(check_sendable(log).request)
 
 
 def test_row_32_an_unmatched_call_does_not_break_compaction() -> None:
