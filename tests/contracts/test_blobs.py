@@ -60,6 +60,18 @@ def test_put_survives_a_power_cut(tmp_path: Path) -> None:
     assert BlobStore(disk.lose_power(lambda n: 0), tmp_path, KEY).get(ref) == b"content"
 
 
+def test_putting_again_makes_durable_what_another_left(tmp_path: Path) -> None:
+    """Whoever stored it first may have died before its name was synced."""
+    disk = FakeDisk(tmp_path)
+    ref = BlobStore(disk, tmp_path, KEY).put(b"content")
+    path = tmp_path / "blobs" / KEY / ref.sha256[:2] / ref.sha256
+    disk.rename(path, path.with_name("elsewhere"))
+    disk.fsync_dir(path.parent)
+    disk.rename(path.with_name("elsewhere"), path)
+    BlobStore(disk, tmp_path, KEY).put(b"content")
+    assert BlobStore(disk.lose_power(lambda n: 0), tmp_path, KEY).get(ref) == b"content"
+
+
 def test_a_failing_disk_never_answers_with_a_reference(tmp_path: Path) -> None:
     nth = 0
     while True:

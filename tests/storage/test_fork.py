@@ -34,6 +34,7 @@ from ullage.core.events import (
 from ullage.core.reduce import fold
 from ullage.storage.fork import fork
 from ullage.storage.ids import new_session_id
+from ullage.storage.lines import Line
 from ullage.storage.log import Opened, SessionLog
 from ullage.testing.disk import FakeDisk
 
@@ -86,6 +87,8 @@ def test_fork_of_everything() -> None:
     prompts = [e.event.message.turn_id for e in opened.log.entries() if isinstance(e.event, PromptQueued)]
     assert prompts == ["t0", "t1", "t2", "open"]
     assert isinstance(next(writer.log.entries(last)).event, StepStarted)
+    lines = [line for line in opened.log.lines() if isinstance(line, Line)]
+    assert lines[-1].ckpt in [line.offset for line in lines if line.has_checkpoint], "offsets are the child's own"
     opened.log.append([prompt("mine")], AT)
 
 
