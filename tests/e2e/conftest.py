@@ -71,6 +71,7 @@ async def stalling(client: Editor) -> Any:
 def canary() -> Iterator[None]:
     """No test ends with a handoff's id or wording in any frame that a server sent during it."""
     yield
-    for editor in Editor.living:
+    spoke = list(Editor.living)
+    Editor.living[:] = [each for each in spoke if each.process.returncode is None]
+    for editor in spoke:
         editor.search_new()
-    Editor.living[:] = [each for each in Editor.living if each.process.returncode is None]

@@ -215,8 +215,8 @@ class Editor(LanguageClient):
 
     def search_new(self) -> None:
         """Search what came since the last look."""
-        assert hidden_in(self.bodies[self._searched :], self.home) == []
-        self._searched = len(self.bodies)
+        new, self._searched = self.bodies[self._searched :], len(self.bodies)
+        check_bodies(new, self.home)
 
     async def search_everything(self) -> None:
         """Ask for every title and transcript, then search everything that ever came, and the forks' logs."""
@@ -225,7 +225,7 @@ class Editor(LanguageClient):
             for session_id in self._open_sessions():
                 await self.ask("session/export", session_id)
                 await self.ask("session/export", session_id, format="jsonl")
-        assert hidden_in(self.bodies, self.home) == []
+        check_bodies(self.bodies, self.home)
         check_forks(self.home)
 
     def _open_sessions(self) -> set[str]:
@@ -294,6 +294,12 @@ def hidden_in(bodies: Sequence[bytes], home: Path) -> list[str]:
     return [needle for needle in (*ids, *NEEDLES) if needle in text]
 
 
+def check_bodies(bodies: Sequence[bytes], home: Path) -> None:
+    """None of these bodies gives a handoff away."""
+    found = hidden_in(bodies, home)
+    assert not found, f"the server sent what is hidden: {found}"
+
+
 def check_forks(home: Path) -> None:
     """A fork's copied part holds no handoff, and the parents' ids stand nowhere in its file."""
     for path, log in entries(home).items():
@@ -301,10 +307,11 @@ def check_forks(home: Path) -> None:
         if forked is None:
             continue
         own = {each.event.record for each in log if isinstance(each.event, HandoffRecorded) and each.seq > forked}
-        assert not [each for each in log if isinstance(each.event, HandoffRecorded) and each.seq <= forked]
+        copied = [each for each in log if isinstance(each.event, HandoffRecorded) and each.seq <= forked]
+        assert not copied, f"a fork took handoffs along: {copied}"
         text = path.read_text(encoding="ascii")
         foreign = [record for record in handoffs(home) if not any(record.message_id in raw for raw in own)]
-        assert not [record for record in foreign if record.message_id in text]
+        assert not [record for record in foreign if record.message_id in text], "a fork names its parent's handoffs"
 
 
 # --- errors ---

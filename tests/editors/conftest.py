@@ -38,7 +38,8 @@ def serve(tmp_path: Path) -> Serve:
         env = {"ULLAGE_HOME": str(tmp_path / "home"), "ULLAGE_SCRIPT": str(file)}
         async with make_client([sys.executable, "-m", "ullage", "serve", "--stdio"], env=env) as client:
             yield client
-            hidden = [body for body in client.bodies if ID_PREFIX.encode() in body or TAG.encode() in body]
+            signs = (ID_PREFIX.encode(), json.dumps(TAG)[1:-1].encode())  # as they would stand in a body
+            hidden = [body for body in client.bodies if any(sign in body for sign in signs)]
             assert hidden == []
 
     return start
