@@ -3,7 +3,8 @@
 Invariant: what `read_ranks` returns is the published table, byte for byte. The shipped file's sha256 is checked at
 every load; a test rebuilds the published text from it and compares that text's sha256 with the published one.
 
-The table is stored packed (1 MB instead of 3.6, and quicker to read than its published base64 lines): zlib over a little-endian u32 `n`, then `n` lengths of one byte, then the `n` tokens in rank order.
+The table is stored packed (1 MB instead of 3.6, and quicker to read than its published base64 lines): zlib over a
+little-endian u32 `n`, then `n` lengths of one byte, then the `n` tokens in rank order.
 """
 
 from __future__ import annotations
