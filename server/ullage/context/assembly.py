@@ -12,7 +12,7 @@ from typing import Any
 
 from ullage.context.digest import digest
 from ullage.context.ledger import ledger_text, summary_of
-from ullage.context.limits import LIMITS
+from ullage.context.limits import LIMITS, Limits
 from ullage.context.profiles.profile import Profile
 from ullage.context.replacement import head_tokens
 from ullage.context.shorten import clip_tokens
@@ -71,11 +71,12 @@ def assemble(
     files: Iterable[RestoredFile],
     fence: str,
     summary: str | None = None,
+    limits: Limits = LIMITS,
 ) -> Replacement:
     """The replacement that a plan leads to, of at most `plan.target` tokens where that is possible.
 
-    `files` are what was restored, newest first; `fence` is a random word; `summary` is a model's ledger. Without one
-    the digest is the ledger, and what a model wrote at an earlier compaction is kept.
+    `files` are what was restored, newest first, each cut to its size already; `fence` is a random word; `summary` is a
+    model's ledger. Without one the digest is the ledger, and what a model wrote at an earlier compaction is kept.
     """
     source, shares = cut_source(state, plan.source_seq), profile.shares
     carried = tuple(sound(source.carried, counter))
@@ -85,7 +86,7 @@ def assemble(
     draft = _Draft(_bare(state, (), fence, counter), plan.target - sum(kept.tokens for kept in carried), counter)
     draft.put(task=tuple(_chosen(task, draft.left, counter)))
     draft.put(words=tuple(_chosen(words, draft.share(plan, shares.words), counter)))
-    facts = digest(state, draft.share(plan, shares.digest), counter)
+    facts = digest(state, draft.share(plan, shares.digest), counter, limits)
     draft.put(ledger=ledger_text("", facts))
     draft.put(files=tuple(_fitted(files, draft.share(plan, shares.files), counter)))
     if text := summary if summary is not None else _earlier_summary(source):
@@ -138,17 +139,22 @@ def _task(state: State, carried: Iterable[Kept]) -> list[Word]:
     turn = state.facts.open_turn
     after = {kept.message.message_id for kept in carried}
     said = [message for message in turn.task if message.message_id not in after] if turn else []
-    return [Word(message.message_id, _said(message)) for message in said]
+    return [Word(message.message_id, _said(message)) for message in said if message.origin is None]
 
 
 def _words(source: Source, task: set[str]) -> list[Word]:
     """What people said before, oldest first, each once: of the earlier replacement, then of the source."""
     earlier = (*source.earlier.words, *source.earlier.task) if source.earlier else ()
-    said = [kept.message for kept in source.messages if kept.message.role is Role.USER]
+    said = [kept.message for kept in source.messages if _by_person(kept.message)]
     words = {word.message_id: word for word in earlier}
     for message in said:
         words.setdefault(message.message_id, Word(message.message_id, _said(message)))
     return [word for word in words.values() if word.message_id not in task and word.text.strip()]
+
+
+def _by_person(message: Message) -> bool:
+    """Whether a person said it; what a host put in for the model has no claim to a share."""
+    return message.role is Role.USER and message.origin is None
 
 
 def _said(message: Message) -> str:
@@ -179,10 +185,10 @@ def _fitted(files: Iterable[RestoredFile], room: int, counter: TokenCounter) -> 
     """The newest files that fit; the first that does not is cut at a line end, and those after it are left out."""
     room -= _FILES_FRAMING
     for file in files:
-        text = _beginning(file.text, LIMITS.restored_lines, LIMITS.restored_bytes)
+        text = file.text
         room -= _FILE_FRAMING
         while text and counter.count(text) > room:
-            text = _beginning(text, len(text.splitlines()) // 2, LIMITS.restored_bytes)
+            text = _half(text)
         if not text.strip():
             return
         yield replace(file, text=text, cut=file.cut or len(text) < len(file.text))
@@ -191,13 +197,10 @@ def _fitted(files: Iterable[RestoredFile], room: int, counter: TokenCounter) -> 
             return
 
 
-def _beginning(text: str, lines: int, size: int) -> str:
-    """The first lines of a text, cut at a line end if they have more than `size` bytes, and in a line if one has."""
-    text = "".join(text.splitlines(keepends=True)[:lines])
-    if len(text.encode()) <= size:
-        return text
-    short = text.encode()[:size].decode("utf-8", "ignore")
-    return short[: short.rfind("\n") + 1] or short
+def _half(text: str) -> str:
+    """The first half of a text's lines; nothing of a text that is one line."""
+    lines = text.splitlines(keepends=True)
+    return "".join(lines[: len(lines) // 2])
 
 
 def _earlier_summary(source: Source) -> str:

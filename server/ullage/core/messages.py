@@ -122,6 +122,8 @@ class Message:
     role: Role
     parts: tuple[Part, ...]
     turn_id: str
+    origin: str | None = None
+    """What wrote a user message that no person did (an instruction file, a skill, a hook); None: a person."""
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
