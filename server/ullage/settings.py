@@ -4,7 +4,8 @@ Invariant: a setting has one value, from the first source in `Source`'s order th
 only name what `WORKSPACE_MAY_SET` holds, because opening a folder must never send a prompt elsewhere, widen a
 permission or raise a limit.
 
-The limits that packages declare are settings too: `limits.<package>.<name>`.
+The limits that packages declare are settings too, `limits.<package>.<name>`; their bounds are fixed: a log, a handoff
+record or a provider's rule rests on them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -26,11 +27,13 @@ import ullage.context.limits
 import ullage.core.limits
 import ullage.editors.limits
 import ullage.providers.limits
+import ullage.sessions.ports
 import ullage.storage.limits
-import ullage.tools.limits
 import ullage.wire.limits
-import ullage.workspace.limits
 from ullage.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 ENVIRONMENT_PREFIX: Final = "ULLAGE_"
 
@@ -51,18 +54,25 @@ WORKSPACE_MAY_SET: Final = frozenset({"profile"})
 """What a workspace's own file may name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of every package."""
+BEFORE_EDITOR: Final = ("limits.editors.", "limits.wire.")
+"""Beginnings of names that no editor can set: the server goes by them before it hears of an editor's settings."""
 
-    core: ullage.core.limits.Limits = field(default_factory=ullage.core.limits.Limits)
-    context: ullage.context.limits.Limits = field(default_factory=ullage.context.limits.Limits)
+
+@dataclass(frozen=True, slots=True)
+class Limits(ullage.sessions.ports.Limits):
+    """The limits of every package that has any."""
+
     editors: ullage.editors.limits.Limits = field(default_factory=ullage.editors.limits.Limits)
     providers: ullage.providers.limits.Limits = field(default_factory=ullage.providers.limits.Limits)
-    storage: ullage.storage.limits.Limits = field(default_factory=ullage.storage.limits.Limits)
-    tools: ullage.tools.limits.Limits = field(default_factory=ullage.tools.limits.Limits)
     wire: ullage.wire.limits.Limits = field(default_factory=ullage.wire.limits.Limits)
-    workspace: ullage.workspace.limits.Limits = field(default_factory=ullage.workspace.limits.Limits)
+
+
+BOUNDS: Final[Mapping[str, DataclassInstance]] = {
+    "core": ullage.core.limits.BOUNDS,
+    "context": ullage.context.limits.BOUNDS,
+    "storage": ullage.storage.limits.BOUNDS,
+}
+"""What is fixed, by package: it may be read about, and nobody may set it."""
 
 
 def default_home() -> Path:
@@ -149,6 +159,15 @@ def limit_defaults() -> dict[str, int | float]:
     }
 
 
+def bounds() -> dict[str, int | float]:
+    """Name to value of everything that is fixed, named as if it were a limit."""
+    return {
+        f"limits.{package}.{bound.name}": getattr(fixed, bound.name)
+        for package, fixed in BOUNDS.items()
+        for bound in dataclasses.fields(fixed)
+    }
+
+
 def resolve(said: Mapping[Source, Mapping[str, Any]]) -> Resolved:
     """Settings from what each source said; None means that it said nothing of that setting.
 
@@ -168,10 +187,20 @@ def resolve(said: Mapping[Source, Mapping[str, Any]]) -> Resolved:
 
 
 def _check_names(source: Source, named: Mapping[str, Any]) -> None:
-    known = set(names())
+    known, fixed = set(names()), bounds()
     for name in named:
+        if name in fixed:
+            raise BadInput(
+                f"{source.value}: {name} is fixed at {fixed[name]:,}",
+                hint="Leave it out; docs/settings.md says what may be set.",
+            )
         if name not in known:
             raise BadInput(f"{source.value}: there is no setting {name!r}", hint="docs/settings.md has them all.")
+        if source is Source.EDITOR and name.startswith(BEFORE_EDITOR):
+            raise BadInput(
+                f"{source.value}: {name} is needed before an editor can say anything",
+                hint=f"Set {variable(name)}, or write it into {user_file()}.",
+            )
         if source is Source.WORKSPACE_FILE and name not in WORKSPACE_MAY_SET:
             raise BadInput(
                 f"a workspace file may not set {name!r}", hint="Set it in your own settings, if you want it."
@@ -246,7 +275,8 @@ def from_arguments(args: argparse.Namespace) -> dict[str, Any]:
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """What the environment says; an empty variable says nothing."""
-    return {name: environ[variable(name)] for name in names() if environ.get(variable(name))}
+    known = (*names(), *bounds())
+    return {name: environ[variable(name)] for name in known if environ.get(variable(name))}
 
 
 def from_file(path: Path) -> dict[str, Any]:
@@ -280,7 +310,7 @@ def load(args: argparse.Namespace, editor: Mapping[str, Any] | None = None) -> R
         {
             Source.COMMAND_LINE: from_arguments(args),
             Source.ENVIRONMENT: from_environment(os.environ),
-            Source.EDITOR: editor or {},
+            Source.EDITOR: _flat(editor or {}),
             Source.USER_FILE: from_file(user_file()),
         }
     )

@@ -448,14 +448,13 @@ def test_handoffs_end_with_their_epoch() -> None:
 
 
 def test_restored_files() -> None:
-    """W-D1, bugs row 4: 8 KiB and 200 lines each, newest first, within their share."""
-    files = tuple(RestoredFile(f"f{n}.js", "z" * 8_000_000, False) for n in range(5))
+    """W-D1, bugs row 4: newest first, within their share, cut between lines (the door cut each to its size before)."""
     log = reading(200_000, 100, 6_000)
-    (first, *_) = compact(log, planned(log), files).files
-    assert (len(first.text), first.cut) == (8_192, True)
-    lines = RestoredFile("l.py", "line\n" * 900, False)
-    (first, second) = compact(log, planned(log), (lines, RestoredFile("m.py", "ok", False))[::-1]).files
-    assert (second.text.count("\n"), second.cut, first.cut) == (200, True, False)
+    files = (RestoredFile("m.py", "ok", False), RestoredFile("l.py", "line\n" * 9_000, False))
+    (first, second) = compact(log, planned(log), files).files
+    assert (first.text, first.cut) == ("ok", False)
+    assert (second.text, second.cut) == ("line\n" * (len(second.text) // 5), True)
+    assert compact(log, planned(log), (RestoredFile("f.js", "z" * 80_000, False),)).files == ()
     small = reading(24_000, 20)
     made = planned(small)
     restored = compact(small, made, tuple(RestoredFile(f"f{n}", "z y\n" * 190, False) for n in range(9))).files

@@ -9,7 +9,7 @@ import pytest
 from ullage.core.checkpoint import VERSION, checkpoint_problem, pairing_problem, replacement_bytes
 from ullage.core.context import Kept, Replacement, RestoredFile, Word
 from ullage.core.events import CheckpointCommitted, Entry
-from ullage.core.limits import LIMITS
+from ullage.core.limits import BOUNDS
 from ullage.core.messages import (
     BlobRef,
     Image,
@@ -62,17 +62,17 @@ def test_only_its_own_version_is_restored(version: int) -> None:
 
 def test_the_number_of_messages_has_a_limit() -> None:
     said = message(Role.USER, Text(""))
-    check_checkpoint(holding(*[said] * (LIMITS.checkpoint_messages - 1)), None)
-    check_checkpoint(holding(*[said] * LIMITS.checkpoint_messages), f"{LIMITS.checkpoint_messages + 1} messages")
+    check_checkpoint(holding(*[said] * (BOUNDS.checkpoint_messages - 1)), None)
+    check_checkpoint(holding(*[said] * BOUNDS.checkpoint_messages), f"{BOUNDS.checkpoint_messages + 1} messages")
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "😀"])
 def test_the_size_in_bytes_has_a_limit(letter: str) -> None:
     """Bytes of UTF-8, not code points."""
-    whole = letter * (LIMITS.checkpoint_bytes // len(letter.encode()))
-    assert len(whole.encode()) == LIMITS.checkpoint_bytes
+    whole = letter * (BOUNDS.checkpoint_bytes // len(letter.encode()))
+    assert len(whole.encode()) == BOUNDS.checkpoint_bytes
     check_checkpoint(holding(ledger=whole), None)
-    check_checkpoint(holding(ledger=whole + "a"), f"{LIMITS.checkpoint_bytes + 1} bytes")
+    check_checkpoint(holding(ledger=whole + "a"), f"{BOUNDS.checkpoint_bytes + 1} bytes")
 
 
 ABC = Opaque("p", "m", "abc")

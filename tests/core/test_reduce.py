@@ -42,7 +42,7 @@ from ullage.core.events import (
     Unknown,
     UsageBooked,
 )
-from ullage.core.limits import LIMITS
+from ullage.core.limits import BOUNDS
 from ullage.core.messages import (
     BlobRef,
     Message,
@@ -144,7 +144,7 @@ def test_any_sequence_of_events_folds(log: list[Entry]) -> None:
     facts = state.facts
     if log:
         assert (facts.last_seq, facts.last_at) == (log[-1].seq, log[-1].at)
-    assert len(facts.anomalies) <= LIMITS.anomalies_remembered
+    assert len(facts.anomalies) <= BOUNDS.anomalies_remembered
     assert state.tokens == sum(item.tokens for item in state.items)
     assert [item.upto for item in state.items] == [
         sum(item.tokens for item in state.items[: end + 1]) for end in range(len(state.items))
@@ -450,24 +450,24 @@ def many_results(n: int) -> State:
 
 
 def test_facts_are_bounded_and_the_oldest_go_first() -> None:
-    n = LIMITS.outputs_remembered + 5
+    n = BOUNDS.outputs_remembered + 5
     facts = many_results(n).facts
     assert [f.path for f in facts.files] == [
         "f0.py",  # the only one that was written outlives those that were read
-        *(f"f{number}.py" for number in range(n - LIMITS.files_remembered + 1, n)),
+        *(f"f{number}.py" for number in range(n - BOUNDS.files_remembered + 1, n)),
     ]
-    assert [c.command for c in facts.commands] == [f"make {i}" for i in range(n - LIMITS.commands_remembered, n)]
+    assert [c.command for c in facts.commands] == [f"make {i}" for i in range(n - BOUNDS.commands_remembered, n)]
     assert [o.sha256 for o in facts.outputs] == [f"{i:064}" for i in range(5, n)]
 
 
 def test_ended_turns_and_anomalies_are_bounded() -> None:
-    n = LIMITS.turns_remembered + 3
+    n = BOUNDS.turns_remembered + 3
     turns = [event for number in range(n) for event in (*started(f"t{number}"), ended(f"t{number}"))]
     facts = check_events(*turns).facts
-    assert len(facts.ended_turns) == LIMITS.turns_remembered
+    assert len(facts.ended_turns) == BOUNDS.turns_remembered
     assert ended_how(facts, "t2") is None and ended_how(facts, "t3") is Stop.DONE
     lost = fold(entries([PromptRemoved("nobody")] * 40)).facts.anomalies
-    assert lost == tuple(range(41 - LIMITS.anomalies_remembered, 41))
+    assert lost == tuple(range(41 - BOUNDS.anomalies_remembered, 41))
 
 
 def test_a_fork_clears_what_belongs_to_the_parent() -> None:

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         lambda: new_session_id(now()),
         limits.editors,
         limits.wire,
-        on_initialized=load_ranks,
+        load_counter=load_ranks,
     )
     return run_stdio(server, server.close)
 
@@ -80,6 +80,7 @@ def make_host(args: argparse.Namespace, environ: Mapping[str, str]) -> Callable[
             counter=counter,
             provider=scripted or partial(_explorer, resolved.limits.providers),
             summariser=lambda config: None,
+            limits=resolved.limits,
         )
         return Host(ports, _configured(resolved.settings))
 
@@ -111,14 +112,17 @@ def counter() -> TokenCounter:
     return counter_if_loaded() or ApproximateCounter()
 
 
-def load_ranks() -> None:
-    """In the background; when the table is damaged, counts stay rough and the log says so."""
-    load_in_background().add_done_callback(_note_failure)
+def load_ranks(loaded: Callable[[], None]) -> None:
+    """In the background; `loaded` is then called in that thread. When the table is damaged, counts stay rough and the
+    log says so."""
 
+    def done(future: Future[TokenCounter]) -> None:
+        if error := future.exception():
+            logging.getLogger(__name__).warning("Counts stay rough: %s", error)
+        else:
+            loaded()
 
-def _note_failure(done: Future[TokenCounter]) -> None:
-    if error := done.exception():
-        logging.getLogger(__name__).warning("Counts stay rough: %s", error)
+    load_in_background().add_done_callback(done)
 
 
 class _Counting:

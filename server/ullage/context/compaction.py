@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ullage.context.assembly import least_tokens
 from ullage.context.handoff import HandoffState, handoff_state, handoff_tokens, planned_reminder
-from ullage.context.limits import LIMITS
+from ullage.context.limits import BOUNDS, LIMITS, Limits
 from ullage.context.occupancy import FixedPart, count_message, lines, occupancy
 from ullage.context.profiles.profile import Profile
 from ullage.core.checkpoint import VERSION, checkpoint_problem
@@ -39,14 +39,20 @@ from ullage.core.state import State
 
 
 def plan_step(
-    state: State, fixed: FixedPart, budget: Budget, counter: TokenCounter, *, too_large: bool = False
+    state: State,
+    fixed: FixedPart,
+    budget: Budget,
+    counter: TokenCounter,
+    *,
+    too_large: bool = False,
+    limits: Limits = LIMITS,
 ) -> StepPlan:
     """What comes before the next provider call (design 6.3). `too_large`: the request's bytes exceed their limit."""
     now = occupancy(state, fixed.tokens, budget)
     if now.phase is not Phase.UNKNOWN and fixed.tokens >= budget.compaction_line:
         return Impossible(now, _fixed_too_large(fixed, budget))
     if now.phase is Phase.COMPACTION_DUE or too_large:
-        refusal = _no_compaction(state, now)
+        refusal = _no_compaction(state, now, limits)
         return Impossible(now, refusal) if refusal else CompactFirst(now, Reason.THRESHOLD)
     if now.phase is Phase.HANDOFF_BAND and state.facts.config.handoff and handoff_state(state) is HandoffState.NONE:
         reminder = Message("", Role.USER, (Text(planned_reminder(now.used, budget)),), "")
@@ -56,14 +62,14 @@ def plan_step(
     return Proceed(now)
 
 
-def recovery_refusal(state: State, now: Occupancy) -> ErrorReport | None:
+def recovery_refusal(state: State, now: Occupancy, limits: Limits = LIMITS) -> ErrorReport | None:
     """Why a provider's refusal for size must not be recovered from by a compaction; None when it may."""
     if state.facts.overflow_spent:
         return _no_progress(now)
-    return _no_compaction(state, now)
+    return _no_compaction(state, now, limits)
 
 
-def _no_compaction(state: State, now: Occupancy) -> ErrorReport | None:
+def _no_compaction(state: State, now: Occupancy, limits: Limits) -> ErrorReport | None:
     """Why no automatic compaction may run; None when it may."""
     if not state.facts.config.auto_compaction:
         return ErrorReport(
@@ -72,7 +78,7 @@ def _no_compaction(state: State, now: Occupancy) -> ErrorReport | None:
             "Compact by hand, choose a model with a larger window, or turn automatic compaction on.",
             _figures(now),
         )
-    return _no_progress(now) if state.facts.attempts >= LIMITS.attempts else None
+    return _no_progress(now) if state.facts.attempts >= limits.attempts else None
 
 
 def _no_progress(now: Occupancy) -> ErrorReport:
@@ -123,15 +129,16 @@ def plan(
     instructions: str = "",
     limit: int | None = None,
     has_summariser: bool = False,
+    limits: Limits = LIMITS,
 ) -> CompactionPlan | ErrorReport:
     """What a compaction of this state will do, or why none makes sense. `limit` is the window a provider named."""
     if now.budget.input_budget and fixed.tokens >= now.budget.compaction_line:
         return _fixed_too_large(fixed, now.budget)
     source = state.tokens - handoff_tokens(state)
     least = least_tokens(state, counter)
-    if source - least < LIMITS.smallest_gain:
+    if source - least < limits.smallest_gain:
         return _nothing_to_gain(source, least)
-    bounds = _bounds(state, reason, now, source, limit)
+    bounds = _bounds(state, reason, now, source, limit, limits)
     if least > bounds.most:
         return _too_large(bounds, least, fixed, now)
     return CompactionPlan(
@@ -148,18 +155,18 @@ def plan(
     )
 
 
-def _bounds(state: State, reason: Reason, now: Occupancy, source: int, limit: int | None) -> _Bounds:
+def _bounds(state: State, reason: Reason, now: Occupancy, source: int, limit: int | None, limits: Limits) -> _Bounds:
     """The gate of design 6.10: limits that give way to what is mandatory, and limits that do not."""
-    wanted = min(LIMITS.gate_most, max(LIMITS.gate_floor, source * LIMITS.gate_source_percent // 100))
+    wanted = min(limits.gate_most, max(limits.gate_floor, source * limits.gate_source_percent // 100))
     if now.budget.window is not None:
-        wanted = min(wanted, now.budget.window * LIMITS.gate_window_percent // 100)
+        wanted = min(wanted, now.budget.window * limits.gate_window_percent // 100)
     # Where a provider measured less than we estimate, an estimated result could look larger than what was there.
     firm = [(source - 1, "nothing_to_gain"), (now.used - 1 - now.fixed, "nothing_to_gain")]
     line = _line(now.budget, limit)
     if line is not None:
         firm.append((line - 1 - now.fixed, "mandatory_too_large"))
     if reason is not Reason.MANUAL and state.facts.attempt_size:
-        smaller = state.facts.attempt_size * LIMITS.attempt_percent // 100
+        smaller = state.facts.attempt_size * limits.attempt_percent // 100
         firm.append((smaller - now.fixed, "compaction_no_progress"))
     most, code = min(firm)
     return _Bounds(wanted, most, code)
@@ -169,7 +176,7 @@ def _line(budget: Budget, limit: int | None) -> int | None:
     """The handoff line, of the window that the provider named if that is the smaller one; None when unknown."""
     known = [budget.handoff_line] if budget.input_budget else []
     if limit is not None:
-        reserve = budget.reserve if 2 * budget.reserve <= limit else limit // LIMITS.reserve_window_part
+        reserve = budget.reserve if 2 * budget.reserve <= limit else limit // BOUNDS.reserve_window_part
         known.append(lines(limit - reserve)[0])
     return min(known, default=None)
 

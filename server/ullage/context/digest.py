@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ullage.context.ledger import HEADINGS
-from ullage.context.limits import LIMITS
+from ullage.context.limits import LIMITS, Limits
 from ullage.context.shorten import clip, clip_tokens
 from ullage.core.messages import Role
 from ullage.core.ports import TokenCounter
@@ -63,7 +63,7 @@ class _Page:
         return "\n".join(parts)
 
 
-def digest(state: State, most: int, counter: TokenCounter) -> str:
+def digest(state: State, most: int, counter: TokenCounter, limits: Limits = LIMITS) -> str:
     """The seven headings filled from facts, in at most `most` tokens (the bare headings at the least)."""
     facts = state.facts
     page = _Page(counter, most)
@@ -71,7 +71,7 @@ def digest(state: State, most: int, counter: TokenCounter) -> str:
     for line in _standing(facts):
         page.add(_ACTIVE, line)
     if facts.newest_error:
-        error = clip_tokens(facts.newest_error, min(LIMITS.error_tokens, max(0, page.left // 3)), counter)
+        error = clip_tokens(facts.newest_error, min(limits.error_tokens, max(0, page.left // 3)), counter)
         page.add(_RISKS, "- Newest error: " + error)
     written = _quoted(file.path for file in reversed(facts.files) if file.written)
     read = _quoted(file.path for file in reversed(facts.files) if not file.written)
@@ -79,7 +79,7 @@ def digest(state: State, most: int, counter: TokenCounter) -> str:
     page.add_all(_MUTATIONS, "Files read, newest first:", read, "files read")
     plan = last_said(state) if page.left > 0 else ""
     if plan:
-        page.add(_NEXT, "- Last said: " + clip_tokens(plan, min(LIMITS.plan_tokens, max(0, page.left // 2)), counter))
+        page.add(_NEXT, "- Last said: " + clip_tokens(plan, min(limits.plan_tokens, max(0, page.left // 2)), counter))
     commands = [_command(fact) for fact in reversed(facts.commands)]
     page.add_all(_VERIFICATION, "Commands run, newest first:", commands, "commands")
     if facts.title:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from ullage.context.counts import is_count
-from ullage.context.limits import LIMITS
+from ullage.context.limits import BOUNDS
 from ullage.core.context import Budget, Occupancy, Phase
 from ullage.core.state import HandoffItem, State
 
@@ -191,7 +191,7 @@ def planned_reminder(used: int, budget: Budget) -> str:
 
 def _reminder(room: int) -> str:
     text = "\n".join((TAG, *_INSTRUCTIONS, f"Tokens left before that happens: {room}"))
-    assert len(text.encode()) <= LIMITS.reminder_bytes, "the reminder's wording outgrew its limit"
+    assert len(text.encode()) <= BOUNDS.reminder_bytes, "the reminder's wording outgrew its limit"
     return text
 
 

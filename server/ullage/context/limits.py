@@ -1,4 +1,4 @@
-"""Limits of the context engine. Each is a setting with a sentence; `ullage.settings` composes them."""
+"""Limits and bounds of the context engine. Limits are settings, which `ullage.settings` composes; bounds are fixed."""
 
 from __future__ import annotations
 
@@ -25,37 +25,8 @@ class Shares:
 class Limits:
     """Tokens unless a name says otherwise."""
 
-    handoff_tenths: int = 7
-    """The handoff line, in tenths of the input budget (blade 1.1)."""
-    compaction_tenths: int = 8
-    """The compaction line, in tenths of the input budget (blade 1.1)."""
-    reserve_percent: int = 10
-    """Output reserve without an explicit cap, in percent of the window, before it is clamped (blade 1.1)."""
-    reserve_least: int = 8_192
-    """Smallest such reserve, unless the window is small (blade 1.1)."""
-    reserve_most: int = 32_768
-    """Largest such reserve (blade 1.1)."""
-    reserve_window_part: int = 4
-    """Such a reserve is never more than one of so many parts of the window, so that small windows work."""
-
-    message_framing: int = 4
-    """What a message costs beside its text (blade 1.1)."""
-    call_framing: int = 4
-    """What a tool call costs beside its name, arguments and id (blade 1.1)."""
-    tool_framing: int = 8
-    """What a tool's declaration costs beside its JSON (blade 1.1)."""
-    image_tokens: int = 1_600
-    """What any image is estimated at: about what a picture costs after a provider scaled it to 1,568 pixels."""
-
-    reminder_bytes: int = 2_000
-    """Largest handoff reminder, in bytes of UTF-8 (blade 1.1)."""
-
     request_bytes: int = 24 * 1024 * 1024
     """Largest request in bytes of JSON; images are left out to stay below it."""
-    image_bytes: int = 5 * 1024 * 1024
-    """Largest image that is sent, in bytes before base64 (Anthropic's API)."""
-    image_side: int = 8_000
-    """Longest side of an image that is sent, in pixels (Anthropic's API)."""
 
     attempts: int = 2
     """Automatic compactions between two answers, failed ones included."""
@@ -71,14 +42,6 @@ class Limits:
     """Largest replacement in percent of the whole window (blade 1.4)."""
     smallest_gain: int = 1_000
     """A compaction that can't remove that much is refused before any call: it would only cost."""
-    smallest_unit: int = 200
-    """The tail is full when less than that is left."""
-    head_part: int = 75
-    """Percent of a shortened text that come from its beginning; the rest comes from its end (blade 1.4)."""
-    restored_bytes: int = 8 * 1024
-    """Most bytes of one restored file; a line cap alone lets one minified line fill the window."""
-    restored_lines: int = 200
-    """Most lines of one restored file (blade 1.4)."""
     plan_tokens: int = 300
     """Most of the last stated plan that a digest quotes."""
     error_tokens: int = 400
@@ -90,8 +53,6 @@ class Limits:
     """Largest tool result in percent of the input budget."""
     step_percent: int = 30
     """All tool results of one step in percent of the input budget."""
-    stub: int = 200
-    """What a shortened result may always take, so that it can say how to read the rest."""
 
     summary_output: int = 8_000
     """Output cap of a summary call (blade 1.3)."""
@@ -99,5 +60,46 @@ class Limits:
     """Most characters of one message in a summary's input, head and tail (blade 1.3)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What handoff records, logged counts and providers' rules rest on: other values would break these."""
+
+    handoff_tenths: int = 7
+    """The handoff line, in tenths of the input budget (blade 1.1)."""
+    compaction_tenths: int = 8
+    """The compaction line, in tenths of the input budget (blade 1.1)."""
+    reserve_percent: int = 10
+    """Output reserve without `output_cap`, in percent of the window, before it is clamped (blade 1.1)."""
+    reserve_least: int = 8_192
+    """Smallest such reserve in tokens, unless the window is small (blade 1.1)."""
+    reserve_most: int = 32_768
+    """Largest such reserve in tokens (blade 1.1)."""
+    reserve_window_part: int = 4
+    """Such a reserve is never more than one of so many parts of the window, so that small windows work."""
+    reminder_bytes: int = 2_000
+    """Largest handoff reminder, in bytes of UTF-8 (blade 1.1)."""
+
+    message_framing: int = 4
+    """Tokens that a message costs beside its text (blade 1.1)."""
+    call_framing: int = 4
+    """Tokens that a tool call costs beside its name, arguments and id (blade 1.1)."""
+    tool_framing: int = 8
+    """Tokens that a tool's declaration costs beside its JSON (blade 1.1)."""
+    image_tokens: int = 1_600
+    """What any image is estimated at: about what a picture costs after a provider scaled it to 1,568 pixels."""
+    image_bytes: int = 5 * 1024 * 1024
+    """Largest image that is sent, in bytes before base64 (Anthropic's API)."""
+    image_side: int = 8_000
+    """Longest side of an image that is sent, in pixels (Anthropic's API)."""
+
+    head_part: int = 75
+    """Percent of a shortened text that come from its beginning; the rest comes from its end (blade 1.4)."""
+    stub: int = 200
+    """Tokens that a shortened result may always take, so that it can say how to read the rest."""
+    smallest_unit: int = 200
+    """The tail of a replacement is full when fewer tokens than that are left."""
+
+
 SHARES = Shares()
 LIMITS = Limits()
+BOUNDS = Bounds()

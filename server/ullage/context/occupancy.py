@@ -13,7 +13,7 @@ from typing import assert_never
 
 from ullage.context.counts import is_count
 from ullage.context.handoff import shown_handoff, unseen_handoff_tokens
-from ullage.context.limits import LIMITS
+from ullage.context.limits import BOUNDS
 from ullage.core.context import Budget, Measured, Occupancy, Phase
 from ullage.core.messages import Image, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from ullage.core.ports import ModelCard, TokenCounter, ToolSpec
@@ -30,7 +30,7 @@ def count_message(message: Message, counter: TokenCounter) -> int:
     that no provider signed is not sent back and costs nothing.
     """
     parts = sum(_count_part(part, counter) for part in message.parts)
-    return LIMITS.message_framing + counter.count(message.role) + parts
+    return BOUNDS.message_framing + counter.count(message.role) + parts
 
 
 def _count_part(part: Part, counter: TokenCounter) -> int:
@@ -42,12 +42,12 @@ def _count_part(part: Part, counter: TokenCounter) -> int:
         case Opaque():
             return -(-len(part.raw.encode()) // 4)
         case Image():
-            return LIMITS.image_tokens
+            return BOUNDS.image_tokens
         case ToolCall():
             said = (part.name, part.arguments, part.call_id)
-            return LIMITS.call_framing + sum(counter.count(text) for text in said)
+            return BOUNDS.call_framing + sum(counter.count(text) for text in said)
         case ToolResult():
-            return counter.count(part.text) + LIMITS.image_tokens * len(part.images)
+            return counter.count(part.text) + BOUNDS.image_tokens * len(part.images)
         case _:
             assert_never(part)
 
@@ -68,7 +68,7 @@ def request_tool(spec: ToolSpec) -> RequestTool:
 
 def fixed_part(system: str, tools: Sequence[RequestTool], counter: TokenCounter) -> FixedPart:
     """Count system prompt and tool declarations (blade 2.3)."""
-    framing = LIMITS.message_framing + counter.count("system")
+    framing = BOUNDS.message_framing + counter.count("system")
     parts = [("system prompt", framing + counter.count(system))] if system else []
     parts += [(f"tool {tool.name}", _count_tool(tool, counter)) for tool in tools]
     parts.sort(key=lambda part: -part[1])
@@ -77,7 +77,7 @@ def fixed_part(system: str, tools: Sequence[RequestTool], counter: TokenCounter)
 
 def _count_tool(tool: RequestTool, counter: TokenCounter) -> int:
     declared = json.dumps({"name": tool.name, "description": tool.description}, ensure_ascii=False)
-    return counter.count(declared) + counter.count(tool.schema) + LIMITS.tool_framing
+    return counter.count(declared) + counter.count(tool.schema) + BOUNDS.tool_framing
 
 
 # --- budget ---
@@ -100,12 +100,12 @@ def budget(window: int | None, window_source: str, output_cap: int | None = None
 
 def lines(available: int) -> tuple[int, int]:
     """Handoff line and compaction line of an input budget, in whole numbers only."""
-    return available * LIMITS.handoff_tenths // 10, available * LIMITS.compaction_tenths // 10
+    return available * BOUNDS.handoff_tenths // 10, available * BOUNDS.compaction_tenths // 10
 
 
 def _reserve(window: int) -> int:
-    tenth = window * LIMITS.reserve_percent // 100
-    return min(window // LIMITS.reserve_window_part, max(LIMITS.reserve_least, min(tenth, LIMITS.reserve_most)))
+    tenth = window * BOUNDS.reserve_percent // 100
+    return min(window // BOUNDS.reserve_window_part, max(BOUNDS.reserve_least, min(tenth, BOUNDS.reserve_most)))
 
 
 def session_budget(config: Config, card: ModelCard) -> Budget:

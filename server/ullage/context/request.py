@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from ullage.context.handoff import parse_record, reminder_text, shown_handoff
-from ullage.context.limits import LIMITS
+from ullage.context.limits import BOUNDS, LIMITS, Limits
 from ullage.context.pairing import Pairing
 from ullage.context.replacement import head_blocks
 from ullage.core.context import Occupancy
@@ -53,11 +53,8 @@ class Built:
     request: Request
     size: int
     left_out: tuple[BlobRef, ...]
-
-    @property
-    def too_large(self) -> bool:
-        """Even without images it is above the limit: compaction is due (design 3, rule 3)."""
-        return self.size > LIMITS.request_bytes
+    too_large: bool
+    """Even without images it is above the limit: compaction is due (design 3, rule 3)."""
 
 
 @dataclass(slots=True)
@@ -95,15 +92,16 @@ def build(
     max_output: int,
     occupancy: Occupancy,
     memo: Memo | None = None,
+    limits: Limits = LIMITS,
 ) -> Built:
     """The next request of a session. `occupancy` is the one this step was decided with."""
     shown = shown_handoff(state)
     messages, size = render(state.items, card.name, memo, shown.seq if shown else None)
     fixed = _size([system, *((tool.name, tool.description, tool.schema) for tool in tools)])
-    messages, size, left_out = _within(messages, size + fixed, LIMITS.request_bytes)
+    messages, size, left_out = _within(messages, size + fixed, limits.request_bytes)
     room = max_output if card.window is None else max(1, min(max_output, card.window - occupancy.used))
     request = Request(card.name, system, tuple(tools), tuple(messages), room, occupancy.used)
-    return Built(request, size, left_out)
+    return Built(request, size, left_out, size > limits.request_bytes)
 
 
 def render(
@@ -261,10 +259,10 @@ def _tool_name(name: str) -> str:
 
 
 def _image_problem(image: Image) -> str | None:
-    if image.blob.size > LIMITS.image_bytes:
-        return f"it has {image.blob.size:,} bytes, and at most {LIMITS.image_bytes:,} can be sent"
-    if max(image.width, image.height) > LIMITS.image_side:
-        return f"it has {image.width} x {image.height} pixels, and at most {LIMITS.image_side:,} a side can be sent"
+    if image.blob.size > BOUNDS.image_bytes:
+        return f"it has {image.blob.size:,} bytes, and at most {BOUNDS.image_bytes:,} can be sent"
+    if max(image.width, image.height) > BOUNDS.image_side:
+        return f"it has {image.width} x {image.height} pixels, and at most {BOUNDS.image_side:,} a side can be sent"
     return None
 
 

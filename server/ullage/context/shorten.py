@@ -6,7 +6,7 @@ a text has lines it is cut between them: half a path or half a number would pass
 
 from __future__ import annotations
 
-from ullage.context.limits import LIMITS
+from ullage.context.limits import BOUNDS
 from ullage.core.ports import TokenCounter
 
 NOTE = "[… "
@@ -20,7 +20,7 @@ def clip(text: str, chars: int, where: str = "") -> str:
     """
     if len(text) <= chars:
         return text
-    tail = chars * (100 - LIMITS.head_part) // 100
+    tail = chars * (100 - BOUNDS.head_part) // 100
     head = _line_end(text, chars - tail)
     start = _line_start(text, len(text) - tail)
     rest = f"{start - head:,} characters left out{'; ' if where else ''}{where}"

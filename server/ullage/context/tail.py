@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ullage.context.limits import LIMITS
+from ullage.context.limits import BOUNDS
 from ullage.context.occupancy import count_message
 from ullage.context.request import orphan_note
 from ullage.context.shorten import clip
@@ -41,7 +41,7 @@ def fill_tail(
     """
     chosen: list[list[Kept]] = []
     for unit in reversed(cuts):
-        if room < LIMITS.smallest_unit:
+        if room < BOUNDS.smallest_unit:
             break
         whole = messages[unit.start : unit.end]
         pieces = sound([piece for piece in whole if piece.message.message_id not in apart], counter)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ullage.context.limits import LIMITS
+from ullage.context.limits import BOUNDS, LIMITS, Limits
 from ullage.context.shorten import clip, clip_tokens
 from ullage.core.ports import TokenCounter
 
@@ -18,7 +18,9 @@ class Fitted:
     tokens: int
 
 
-def fit_result(text: str, sha256: str, input_budget: int, step_spent: int, counter: TokenCounter) -> Fitted:
+def fit_result(
+    text: str, sha256: str, input_budget: int, step_spent: int, counter: TokenCounter, limits: Limits = LIMITS
+) -> Fitted:
     """Fit one result into its own share of the input budget and what its step has left.
 
     `sha256` names the full text for `read_output`; `step_spent` are tokens of the step's earlier results. With an
@@ -27,10 +29,10 @@ def fit_result(text: str, sha256: str, input_budget: int, step_spent: int, count
     short = text
     where = f"call read_output with {sha256} to page through all of it"
     if input_budget:
-        one = input_budget * LIMITS.result_percent // 100
-        step = input_budget * LIMITS.step_percent // 100 - step_spent
-        most = max(LIMITS.stub, min(one, step))
+        one = input_budget * limits.result_percent // 100
+        step = input_budget * limits.step_percent // 100 - step_spent
+        most = max(BOUNDS.stub, min(one, step))
         short = clip_tokens(text, most, counter, where)
-    if len(short) > LIMITS.result_chars:
-        short = clip(text, LIMITS.result_chars - LIMITS.stub, where)
+    if len(short) > limits.result_chars:
+        short = clip(text, max(0, limits.result_chars - BOUNDS.stub), where)
     return Fitted(short, short != text, counter.count(short))

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from ullage.core.context import Replacement
 from ullage.core.events import CheckpointCommitted
-from ullage.core.limits import LIMITS
+from ullage.core.limits import BOUNDS
 from ullage.core.messages import Image, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
 
 VERSION = 1
@@ -22,11 +22,11 @@ def checkpoint_problem(event: CheckpointCommitted) -> str | None:
     if event.version != VERSION:
         return f"checkpoint version {event.version} is not {VERSION}"
     messages = 1 + len(event.replacement.tail)
-    if messages > LIMITS.checkpoint_messages:
-        return f"{messages} messages are more than {LIMITS.checkpoint_messages}"
+    if messages > BOUNDS.checkpoint_messages:
+        return f"{messages} messages are more than {BOUNDS.checkpoint_messages}"
     size = replacement_bytes(event.replacement)
-    if size > LIMITS.checkpoint_bytes:
-        return f"{size} bytes are more than {LIMITS.checkpoint_bytes}"
+    if size > BOUNDS.checkpoint_bytes:
+        return f"{size} bytes are more than {BOUNDS.checkpoint_bytes}"
     return pairing_problem([kept.message for kept in event.replacement.tail])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ullage.core.events import Entry
-from ullage.core.limits import LIMITS
+from ullage.core.limits import BOUNDS
 from ullage.core.messages import Op, ToolResult
 from ullage.core.state import CommandFact, Facts, FileFact, changed
 
@@ -19,12 +19,12 @@ def learned(facts: Facts, entry: Entry, result: ToolResult) -> Facts:
             files = _touched(files, FileFact(path, known.op is Op.WRITE, entry.seq, entry.at))
     if known.command is not None:
         ran = CommandFact(known.command, known.exit_code, known.detail, entry.seq)
-        commands = (*commands, ran)[-LIMITS.commands_remembered :]
+        commands = (*commands, ran)[-BOUNDS.commands_remembered :]
     if result.is_error or known.exit_code:
         error = known.detail or result.text[-500:]
     outputs = facts.outputs
     if result.full is not None and result.full not in outputs:
-        outputs = (*outputs, result.full)[-LIMITS.outputs_remembered :]
+        outputs = (*outputs, result.full)[-BOUNDS.outputs_remembered :]
     return changed(facts, files=files, commands=commands, newest_error=error, outputs=outputs)
 
 
@@ -33,7 +33,7 @@ def _touched(files: tuple[FileFact, ...], fact: FileFact) -> tuple[FileFact, ...
     at = next((index for index, known in enumerate(files) if known.path == fact.path), None)
     if at is not None:
         fact = replace(fact, written=fact.written or files[at].written)
-    elif len(files) >= LIMITS.files_remembered:
+    elif len(files) >= BOUNDS.files_remembered:
         candidates = (*files, fact)
         at = next((index for index, known in enumerate(candidates) if not known.written), 0)
         if at == len(files):

@@ -1,4 +1,4 @@
-"""Limits of the core. Each is a setting with a sentence; `ullage.settings` composes them."""
+"""Limits and bounds of the core. Limits are settings, which `ullage.settings` composes; bounds are fixed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    checkpoint_messages: int = 4_096
-    """Most messages a checkpoint may hold, head and tail together, checked on write and on restore (blade 1.7)."""
-    checkpoint_bytes: int = 16 * 1024 * 1024
-    """Largest checkpoint in bytes of unescaped UTF-8 JSON, checked on write and on restore (blade 1.7)."""
     steps_per_turn: int = 200
     """Provider calls that one turn may take before it ends with `too_many_steps`."""
     summary_samples: int = 3
     """Samples of a model's summary that one compaction may take before it goes on without the model (blade 1.3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the fold goes by: processes with other values would make other states of one log."""
+
+    checkpoint_messages: int = 4_096
+    """Most messages a checkpoint may hold, head and tail together, checked on write and on restore (blade 1.7)."""
+    checkpoint_bytes: int = 16 * 1024 * 1024
+    """Largest checkpoint in bytes of unescaped UTF-8 JSON, checked on write and on restore (blade 1.7)."""
     files_remembered: int = 256
     """File facts kept in the state; the longest untouched go first."""
     commands_remembered: int = 128
@@ -28,3 +34,4 @@ class Limits:
 
 
 LIMITS = Limits()
+BOUNDS = Bounds()

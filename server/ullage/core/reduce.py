@@ -9,7 +9,7 @@ unacceptable checkpoint) changes nothing but `anomalies`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -45,7 +45,7 @@ from ullage.core.events import (
     UsageBooked,
 )
 from ullage.core.learning import learned
-from ullage.core.limits import LIMITS
+from ullage.core.limits import BOUNDS
 from ullage.core.messages import Message
 from ullage.core.sequence import AppendOnly
 from ullage.core.state import (
@@ -89,7 +89,7 @@ def reduce(state: State, entry: Entry) -> State:
     """The state after one more entry. Total: an impossible event is only noted in `anomalies`."""
     after = _apply(state, entry, entry.event)
     if after is None:
-        seen = (*state.facts.anomalies, entry.seq)[-LIMITS.anomalies_remembered :]
+        seen = (*state.facts.anomalies, entry.seq)[-BOUNDS.anomalies_remembered :]
         after = replace(state, facts=changed(state.facts, anomalies=seen))
     facts = after.facts
     return State(changed(facts, last_seq=entry.seq, last_at=entry.at), after.items)
@@ -220,7 +220,7 @@ def _without(queue: tuple[Queued, ...], turn_id: str) -> tuple[Queued, ...]:
 
 
 def _ended(facts: Facts, turn_id: str, stop: Stop) -> Facts:
-    ended = (*facts.ended_turns, (turn_id, stop))[-LIMITS.turns_remembered :]
+    ended = (*facts.ended_turns, (turn_id, stop))[-BOUNDS.turns_remembered :]
     return changed(facts, ended_turns=ended)
 
 
@@ -339,7 +339,13 @@ def _recounted(state: State, event: TokensRecounted) -> State:
             changes = {"encoding": event.encoding}
         upto += tokens
         items = items.append(replace(item, tokens=tokens, upto=upto, **changes))  # type: ignore[arg-type]
-    return replace(state, items=items)
+    queue = tuple(_recounted_prompt(waiting, counts, event.encoding) for waiting in state.facts.queue)
+    return State(changed(state.facts, queue=queue), items)
+
+
+def _recounted_prompt(waiting: Queued, counts: Mapping[str, int], encoding: str) -> Queued:
+    tokens = counts.get(waiting.message.message_id)
+    return waiting if tokens is None else replace(waiting, tokens=tokens, encoding=encoding)
 
 
 # --- context ---

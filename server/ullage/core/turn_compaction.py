@@ -31,7 +31,6 @@ from ullage.core.inputs import (
     SampleFailed,
     SampleFinished,
 )
-from ullage.core.limits import LIMITS
 from ullage.core.state import State
 from ullage.core.turn_flow import (
     begin_manual,
@@ -64,7 +63,7 @@ def sampled(turn: Turn, state: State, event: SampleFinished) -> Step:
 def sample_failed(turn: Turn, state: State, event: SampleFailed) -> Step:
     running = _running(turn)
     booked = Append((UsageBooked(Purpose.SUMMARY, event.usage, event.model),))
-    if running.samples < LIMITS.summary_samples:
+    if running.samples < turn.limits.summary_samples:
         again = replace(running, samples=running.samples + 1)
         return Step(replace(turn, compacting=again), (booked, Summarise(event.plan, again.samples)))
     return Step(turn, (booked, Assemble(event.plan, None, running.samples, event.error.code)))

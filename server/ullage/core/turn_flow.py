@@ -72,7 +72,7 @@ def end_turn(
     held: tuple[Event, ...] = (QueueHeld(hold),) if hold and facts.queue else ()
     ended = Append((*before, TurnEnded(opened.turn_id, stop, error), *held))
     reply = ReplyTurn(opened.turn_id, stop, error)
-    rest = Turn(wanted=turn.wanted, closing=turn.closing)
+    rest = Turn(wanted=turn.wanted, closing=turn.closing, limits=turn.limits)
     after = settle(rest, replace(facts, held=hold or facts.held) if held else facts)
     return Step(after.turn, (ended, reply, *after.commands))
 

@@ -14,6 +14,7 @@ from ullage.core.errors import ErrorReport
 from ullage.core.inputs import (
     CompactAsked,
 )
+from ullage.core.limits import LIMITS, Limits
 from ullage.core.messages import ToolCall
 
 
@@ -56,6 +57,8 @@ class Turn:
     wanted: tuple[CompactAsked, ...] = ()
     """Manual compactions asked for while a turn ran; done before its next step or after its end."""
     closing: bool = False
+    limits: Limits = LIMITS
+    """The same for a session's whole life."""
 
 
 class Step(NamedTuple):

@@ -53,7 +53,6 @@ from ullage.core.inputs import (
     ToolFinished,
     Waiting,
 )
-from ullage.core.limits import LIMITS
 from ullage.core.messages import ToolCall, ToolResult
 from ullage.core.state import Facts, State, ended_how, queued, turn_known
 from ullage.core.turn_flow import (
@@ -127,8 +126,8 @@ def planned(turn: Turn, state: State, event: StepPlanned) -> Step:
     match event.plan:
         case Proceed(occupancy):
             step = opened.step + 1
-            if step > LIMITS.steps_per_turn:
-                return end_turn(turn, state, Stop.FAILED, _too_many_steps())
+            if step > turn.limits.steps_per_turn:
+                return end_turn(turn, state, Stop.FAILED, _too_many_steps(turn.limits.steps_per_turn))
             started = StepStarted(opened.turn_id, step, occupancy)
             calling = replace(turn, planned=occupancy)
             return Step(calling, (Append((started,)), CallProvider(opened.turn_id, step, occupancy)))
@@ -140,11 +139,11 @@ def planned(turn: Turn, state: State, event: StepPlanned) -> Step:
             return end_turn(turn, state, Stop.FAILED, error)
 
 
-def _too_many_steps() -> ErrorReport:
+def _too_many_steps(most: int) -> ErrorReport:
     return ErrorReport(
         "too_many_steps",
-        f"The turn took {LIMITS.steps_per_turn} steps without an end.",
-        "Send a prompt to go on, or raise the limit steps_per_turn.",
+        f"The turn took {most} steps without an end.",
+        "Send a prompt to go on, or raise the setting limits.core.steps_per_turn.",
     )
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -53,13 +55,14 @@ class LspServer(UllageServer):
         new_id: Callable[[], str],
         limits: Limits | None = None,
         wire_limits: WireLimits | None = None,
-        on_initialized: Callable[[], None] = lambda: None,
+        load_counter: Callable[[Callable[[], None]], None] = lambda loaded: None,
     ) -> None:
-        """`new_id` makes turn ids and tokens; `on_initialized` is called once the client is ready."""
+        """`new_id` makes turn ids and tokens; `load_counter` is called once the client is ready, and may call what it
+        is given from any thread when tokens are counted otherwise than before."""
         self._limits = limits or Limits()
         self._make_host = make_host
         self._new_id = new_id
-        self._on_initialized = on_initialized
+        self._load_counter = load_counter
         self._host: Host | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._following = Following(self._notify, self._limits)
@@ -74,7 +77,7 @@ class LspServer(UllageServer):
 
         @self.feature(types.INITIALIZED)
         def initialized(params: types.InitializedParams) -> None:
-            self._on_initialized()
+            self._load_counter(partial(self._counter_loaded, asyncio.get_running_loop()))
 
         @self.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
         def folders_changed(params: types.DidChangeWorkspaceFoldersParams) -> None:
@@ -121,11 +124,15 @@ class LspServer(UllageServer):
         try:
             host = self._make_host(said)
         except UllageError as error:
-            problems.append(f"{error.report.message} {error.report.hint}")
+            problems.append(f"{error.report.message} {error.report.hint} Until then, so are the editor's others.")
             host = self._make_host({})
         for problem in problems:
             self._warn(f"A setting was left out: {problem}")
         return host
+
+    def _counter_loaded(self, loop: asyncio.AbstractEventLoop) -> None:
+        with suppress(RuntimeError):  # the server has ended meanwhile
+            loop.call_soon_threadsafe(self._opened().counter_changed)
 
     def _folders_changed(self, params: types.DidChangeWorkspaceFoldersParams) -> None:
         for folder in params.event.removed:

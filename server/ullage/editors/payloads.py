@@ -121,6 +121,9 @@ class EditorSettings(Payload):
     profile: str | None = Field(default=None, description="The way a session is kept inside its window.")
     compaction_auto: bool | None = Field(default=None, description="Compact by itself at the compaction line.")
     handoff: bool | None = Field(default=None, description="Remind the model once, before the compaction line.")
+    limits: dict[str, dict[str, int | float]] | None = Field(
+        default=None, description="Limits by package and name, as settings.md has them; not those of editors and wire."
+    )
 
 
 class OurOptions(Payload):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from ullage.context.assembly import assemble
 from ullage.context.compaction import Accepted, gate, plan, plan_step
 from ullage.context.handoff import make_record
+from ullage.context.limits import Limits as ContextLimits
 from ullage.context.occupancy import (
     FixedPart,
     count_message,
@@ -52,7 +53,7 @@ from ullage.core.messages import ToolCall
 from ullage.core.ports import ModelCard, Provider, Summariser, TokenCounter, Tools, ToolSpec
 from ullage.core.requests import Request, RequestTool
 from ullage.core.state import Config, MessageItem, State
-from ullage.sessions.ports import Ports
+from ullage.sessions.ports import Limits, Ports
 from ullage.sessions.prompt import system_prompt
 
 
@@ -68,6 +69,10 @@ class Engine:
         self._fixed: tuple[object, FixedPart] | None = None
 
     # --- what the session works with ---
+
+    @property
+    def limits(self) -> Limits:
+        return self._ports.limits
 
     @property
     def profile(self) -> str:
@@ -127,7 +132,8 @@ class Engine:
         """What comes before the next provider call."""
         now = self.occupancy(state)
         too_large = self._build(state, now).too_large
-        return plan_step(state, self._fixed_part(), now.budget, self.counter, too_large=too_large)
+        limits = self.limits.context
+        return plan_step(state, self._fixed_part(), now.budget, self.counter, too_large=too_large, limits=limits)
 
     def request(self, state: State, now: Occupancy) -> Request:
         """The request of the step that was decided with `now`."""
@@ -135,7 +141,8 @@ class Engine:
 
     def _build(self, state: State, now: Occupancy) -> Built:
         reserve = now.budget.reserve or _UNKNOWN_RESERVE
-        return build(state, self._system, self._request_tools(), self._card(state), reserve, now, self._memo)
+        tools, limits = self._request_tools(), self.limits.context
+        return build(state, self._system, tools, self._card(state), reserve, now, self._memo, limits)
 
     def handoff(self, planned: HandoffFirst) -> HandoffRecorded:
         """The record of this epoch's handoff."""
@@ -154,18 +161,16 @@ class Engine:
                 return event
 
     def recount(self, state: State) -> tuple[tuple[str, int], ...]:
-        """New counts of messages that were counted by another encoding than today's."""
+        """New counts of messages, waiting ones too, that were counted by another encoding than today's."""
         counter = self.counter
-        stale = (
-            item.message
-            for item in state.items
-            if isinstance(item, MessageItem) and item.encoding not in ("", counter.encoding)
-        )
+        counted = [(item.message, item.encoding) for item in state.items if isinstance(item, MessageItem)]
+        counted += [(waiting.message, waiting.encoding) for waiting in state.facts.queue]
+        stale = (message for message, encoding in counted if encoding not in ("", counter.encoding))
         return tuple((message.message_id, count_message(message, counter)) for message in stale)
 
     def results_budget(self, state: State) -> ResultsBudget:
         """What the results of the coming step may take."""
-        return ResultsBudget(self._budget(state).input_budget, self.counter)
+        return ResultsBudget(self._budget(state).input_budget, self.counter, self.limits.context)
 
     # --- compaction ---
 
@@ -180,17 +185,21 @@ class Engine:
             instructions=command.instructions,
             limit=command.limit,
             has_summariser=self.summariser(state) is not None,
+            limits=self.limits.context,
         )
 
     def summary_request(self, state: State, planned: CompactionPlan) -> Request:
-        return summary_request(planned, state, self._budget(state), self._card(state).name, self.counter)
+        budget, model = self._budget(state), self._card(state).name
+        return summary_request(planned, state, budget, model, self.counter, self.limits.context)
 
     def assemble(
         self, state: State, command: Assemble, files: tuple[RestoredFile, ...], fence: str
     ) -> tuple[Replacement, CompactionReport] | ErrorReport:
         """Make and gate a replacement; an error says why it must not be used."""
         planned, fixed = command.plan, self._fixed_part().tokens
-        replacement = assemble(planned, state, self.counter, self._profile, files, fence, command.summary)
+        replacement = assemble(
+            planned, state, self.counter, self._profile, files, fence, command.summary, self.limits.context
+        )
         passed = gate(planned, state, replacement, fixed, self._budget(state))
         if not isinstance(passed, Accepted):
             return _rejected(passed.reason, replacement.tokens, planned.target)
@@ -248,10 +257,11 @@ class ResultsBudget:
 
     input_budget: int
     counter: TokenCounter
+    limits: ContextLimits
     spent: int = 0
 
     def fit(self, text: str, sha256: str) -> Fitted:
         """Fit one result and charge it."""
-        fitted = fit_result(text, sha256, self.input_budget, self.spent, self.counter)
+        fitted = fit_result(text, sha256, self.input_budget, self.spent, self.counter, self.limits)
         self.spent += fitted.tokens
         return fitted

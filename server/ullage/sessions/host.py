@@ -83,7 +83,7 @@ class Host:
         Raises:
             Refused: there is no such folder.
         """
-        with WorkspaceRoot.open(path) as door:
+        with WorkspaceRoot.open(path, limits=self._ports.limits.workspace) as door:
             identity = door.identity
         self._names[path] = identity.real
         known = self._roots.setdefault(identity.real, _Root((identity.device, identity.inode), trusted))
@@ -209,15 +209,31 @@ class Host:
     def _bring_up(self, log: SessionLog, state: State, before: Sequence[Event]) -> SessionActor:
         root = state.facts.root
         blobs = BlobStore(self._ports.files, self._ports.home, workspace_key(root))
-        door, journal = _door(root), Journal(log, state, self._ports.clock)
-        box: Tools = _NoTools() if door is None else Toolbox(door, blobs, lambda: journal.state.facts.outputs)
-        tools = _Trusted(box, lambda: self.is_trusted(root))
+        door, journal = self._door(root), Journal(log, state, self._ports.clock)
+        tools = _Trusted(self._toolbox(door, blobs, journal), lambda: self.is_trusted(root))
         engine = Engine(self._ports, tools, root)
         effects = Effects(self._ports, engine, tools, door, blobs, self._asked)
         actor = SessionActor(journal, engine, effects, self._heard)
         self._actors[actor.session_id] = actor
         actor.start(before)
         return actor
+
+    def _door(self, root: str) -> WorkspaceRoot | None:
+        """The workspace's door, or None where the folder is gone: the history still opens."""
+        try:
+            return WorkspaceRoot.open(root, limits=self._ports.limits.workspace)
+        except UllageError:
+            return None
+
+    def _toolbox(self, door: WorkspaceRoot | None, blobs: BlobStore, journal: Journal) -> Tools:
+        if door is None:
+            return _NoTools()
+        return Toolbox(door, blobs, lambda: journal.state.facts.outputs, limits=self._ports.limits.tools)
+
+    def counter_changed(self) -> None:
+        """The rank table was loaded: every open session counts again and tells its number."""
+        for actor in self._actors.values():
+            actor.counter_changed()
 
     def _heard(self, session_id: str, notice: Notice) -> None:
         self.listener(session_id, notice)
@@ -294,14 +310,6 @@ def _wrong_root(root: str, active: str) -> SessionUnavailable:
         hint="Open that folder to go on with it.",
         code="wrong_root",
     )
-
-
-def _door(root: str) -> WorkspaceRoot | None:
-    """The workspace's door, or None where the folder is gone: the history still opens."""
-    try:
-        return WorkspaceRoot.open(root)
-    except UllageError:
-        return None
 
 
 def _closing_events(state: State) -> tuple[Event, ...]:

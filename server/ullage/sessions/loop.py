@@ -113,7 +113,7 @@ class SessionLoop:
     def __init__(self, journal: Journal, engine: Engine, effects: Effects, listener: Listener) -> None:
         facts = journal.state.facts
         self.session_id, self.root = facts.session_id, facts.root
-        self.turn = Turn()
+        self.turn = Turn(limits=engine.limits.core)
         self._journal, self._engine, self._effects = journal, engine, effects
         self._listener = listener
         self._inbox: asyncio.Queue[Input | Job] = asyncio.Queue()
@@ -172,6 +172,15 @@ class SessionLoop:
             except StorageFailed:
                 pass  # the journal says so to the loop: the session comes up read-only
         self._background.start(self._run())
+        self._tell_occupancy()
+
+    def counter_changed(self) -> None:
+        """The rank table was loaded: when everything posted before was fed, count again and tell the number."""
+        self._inbox.put_nowait(Job(self._count_again))
+
+    def _count_again(self) -> None:
+        if self.read_only is None:
+            self._recount()
         self._tell_occupancy()
 
     async def _run(self) -> None:

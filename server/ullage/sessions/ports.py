@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import ullage.context.limits
+import ullage.core.limits
+import ullage.tools.limits
+import ullage.workspace.limits
 from ullage.core.inputs import Allowed, Denied
 from ullage.core.messages import ToolCall
 from ullage.core.ports import Provider, Summariser, TokenCounter, ToolSpec
@@ -14,6 +18,16 @@ from ullage.storage.files import Files
 
 Ask = Callable[[str, ToolCall, ToolSpec], Awaitable[Allowed | Denied]]
 """Ask a person about a call of the named session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of the packages that a session is made of."""
+
+    core: ullage.core.limits.Limits = field(default_factory=ullage.core.limits.Limits)
+    context: ullage.context.limits.Limits = field(default_factory=ullage.context.limits.Limits)
+    tools: ullage.tools.limits.Limits = field(default_factory=ullage.tools.limits.Limits)
+    workspace: ullage.workspace.limits.Limits = field(default_factory=ullage.workspace.limits.Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +46,4 @@ class Ports:
     counter: Callable[[], TokenCounter]
     provider: Callable[[Config], Provider]
     summariser: Callable[[Config], Summariser | None]
+    limits: Limits = field(default_factory=Limits)

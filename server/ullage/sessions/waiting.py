@@ -70,6 +70,7 @@ class Job:
     def _fail(self, error: UllageError) -> None:
         if not self.done.done():
             self.done.set_exception(error)
+            self.done.exception()  # whoever waits gets it, and nobody has to wait
 
 
 def _settle(waiters: Sequence[asyncio.Future[Any]], value: object) -> None:

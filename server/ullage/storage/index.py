@@ -26,7 +26,7 @@ from ullage.core.events import (
 from ullage.core.reduce import fold
 from ullage.storage.files import Files
 from ullage.storage.ids import sessions_folder, workspace_key
-from ullage.storage.limits import LIMITS
+from ullage.storage.limits import BOUNDS
 from ullage.storage.lines import Damage, Line, last_line, split_lines
 from ullage.storage.loading import Walk
 
@@ -75,7 +75,7 @@ def _summary(files: Files, path: Path, key: str) -> SessionSummary | None:
 
 def _read(files: Files, handle: int, path: Path, key: str) -> SessionSummary | None:
     size = files.size(handle)
-    head, damaged_head = _entries(split_lines([files.read(handle, 0, LIMITS.listing_head_bytes)], 0))
+    head, damaged_head = _entries(split_lines([files.read(handle, 0, BOUNDS.listing_head_bytes)], 0))
     header = head[0].event if head else None
     if not isinstance(header, SessionCreated):
         return SessionSummary(path.stem, "", 0, 0, -1, size, None, True, False)
@@ -108,7 +108,7 @@ def _entries(items: Iterable[Line | Damage]) -> tuple[list[Entry], bool]:
 
 def _tail(files: Files, handle: int, size: int) -> list[Line | Damage]:
     """The last stretch, from the first line that begins in it; at least the newest line, however long."""
-    start = max(0, size - LIMITS.tail_bytes)
+    start = max(0, size - BOUNDS.tail_bytes)
     data = files.read(handle, start, size - start)
     begin = data.find(b"\n") + 1 if start else 0
     items = list(split_lines([data[begin:]], start + begin))
@@ -130,7 +130,7 @@ def _checkpoint_title(files: Files, handle: int, newest: Line | None) -> str:
     offset = newest.offset if newest.has_checkpoint else newest.ckpt
     if not offset:
         return ""
-    data = files.read(handle, offset, LIMITS.listing_checkpoint_bytes)
+    data = files.read(handle, offset, BOUNDS.listing_checkpoint_bytes)
     at = data.find(_TITLE)
     try:
         title = json.JSONDecoder().raw_decode(data[at + len(_TITLE) :].decode("ascii"))[0] if at >= 0 else ""

@@ -1,4 +1,4 @@
-"""Limits of storage. `settings` composes them."""
+"""Bounds of storage. They are no settings: whatever they are, a log says the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Bounds:
     """Sizes of what is read and kept. The figures are ours unless a source is named."""
 
     block_bytes: int = 1024 * 1024
@@ -29,4 +29,4 @@ class Limits:
     """How often a busy lock is looked at, a millisecond apart, before its owner counts as unknown."""
 
 
-LIMITS = Limits()
+BOUNDS = Bounds()

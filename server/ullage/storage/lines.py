@@ -20,7 +20,7 @@ from zlib import crc32
 
 from ullage.core.events import Entry, Event
 from ullage.storage.files import Files
-from ullage.storage.limits import LIMITS
+from ullage.storage.limits import BOUNDS
 from ullage.storage.records import decode_event, encode_event
 
 VERSION = 1
@@ -174,7 +174,7 @@ def split_lines(blocks: Iterable[bytes], offset: int) -> Iterator[Line | Damage]
 
 
 def _blocks(files: Files, handle: int, start: int, end: int) -> Iterator[bytes]:
-    size = LIMITS.block_bytes
+    size = BOUNDS.block_bytes
     while start < end:
         block = files.read(handle, start, min(size, end - start))
         if not block:
@@ -182,12 +182,12 @@ def _blocks(files: Files, handle: int, start: int, end: int) -> Iterator[bytes]:
         yield block
         start += len(block)
         # A long line is joined block by block: growing ones keep that linear.
-        size = LIMITS.block_bytes if b"\n" in block else size * 2
+        size = BOUNDS.block_bytes if b"\n" in block else size * 2
 
 
 def first_line(files: Files, handle: int, size: int) -> Line | None:
     """The header's line; None when the file doesn't begin with a good line."""
-    reach = LIMITS.head_bytes
+    reach = BOUNDS.head_bytes
     while True:
         data = files.read(handle, 0, min(reach, size))
         end = data.find(b"\n")
@@ -198,7 +198,7 @@ def first_line(files: Files, handle: int, size: int) -> Line | None:
 
 def last_line(files: Files, handle: int, size: int) -> Line | None:
     """The newest good line; None when there is none at all."""
-    reach = LIMITS.tail_bytes
+    reach = BOUNDS.tail_bytes
     while True:
         start = max(0, size - reach)
         data = files.read(handle, start, size - start)

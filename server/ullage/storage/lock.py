@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ullage.core.errors import SessionUnavailable
 from ullage.storage.files import Files, write_all
-from ullage.storage.limits import LIMITS
+from ullage.storage.limits import BOUNDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def acquire(files: Files, log: Path, at: int, client: str = "") -> SessionLock:
     handle = files.open_append(log.with_suffix(".lock"), create=True)
     try:
         owner: dict[str, str | int] = {}
-        for _ in range(LIMITS.owner_reads):
+        for _ in range(BOUNDS.owner_reads):
             if files.flock(handle):
                 _sign(files, handle, at, client)
                 return SessionLock(files, handle)
