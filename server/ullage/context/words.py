@@ -1,0 +1,123 @@
+"""Which of the words that people said a replacement keeps, and in what form.
+
+Invariant: as long as they fit, all are kept verbatim. Where they do not, nothing is invented and every form but the
+verbatim one is made by leaving something out. What gives way first is talk; then the oldest statements are told
+tersely (no articles, no forms of "to be"), only as many as need be; then whole words are left out. What was said last
+is kept before what was said first, so that of two statements about one thing the later one stays.
+
+A *statement* is what an agent can break or get wrong: it forbids, demands, prefers, changes something, or names a
+figure, code, date, address or person. Which words say so is common English usage, listed below; a language that the
+lists do not know is told by its figures and names alone, and then by what is newest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ullage.context.shorten import clip_tokens
+from ullage.core.context import Word
+from ullage.core.ports import TokenCounter
+
+FRAMING = 3
+"""What a word costs in a head beside its text, in tokens: its number and a line end."""
+LEAST = 60
+"""No word is clipped to less, in tokens."""
+LONG = 4
+"""A word that takes more than one of so many parts of the room is no statement: it is a text with many."""
+STATEMENT = 2
+"""Weight from which on a text is a statement."""
+
+_RULE = re.compile(
+    r"\b(never|always|must|mustn't|only|don't|do not|cannot|can't|without|unless|until|avoid|require[sd]?|forbidden|"
+    r"not allowed|no longer|instead|should|shall|at (?:most|least)|under no|stop|keep|ensure|make sure|"
+    r"want(?:s|ed)?|prefer(?:s|red|ably)?|rather|please|remember|important|careful)\b",
+    re.IGNORECASE,
+)
+"""Demands, bans and wishes."""
+_CHANGE = re.compile(
+    r"\b(now|from now on|update[ds]?|chang(?:e|ed|es)|moved|switch(?:ed)?|renamed|replaced|new|next|current(?:ly)?|"
+    r"awaiting|pending|open question|decided|agreed|deadline)\b",
+    re.IGNORECASE,
+)
+"""What replaces something that was said before, and where things stand."""
+_LABEL = re.compile(r"\s*(?:[-*]\s*)?[A-Za-z][\w ]{1,30}:\s")
+"""`Note: …`: who labels a line wants it found again."""
+_NAMED = re.compile(
+    r"\d|[$€£]\w|https?:|[\w.-]+/[\w./-]+|`[^`]+`|\"[^\"]+\"|\b[A-Z]{2,}\b|(?<=[a-z,:] )[A-Z][a-z]+|\b\w+_\w+\b"
+)
+"""Figures, money, addresses, paths, quotations, capitals and names inside a sentence."""
+
+_FILLERS = re.compile(r"\b(?:the|a|an|is|are|was|were|been|that|please|total|very|really|just)\s+", re.IGNORECASE)
+"""Words that a telegram leaves out."""
+
+
+def weight(text: str) -> int:
+    """How much of a statement a text is: 0 (talk) to 4."""
+    return (
+        2 * bool(_RULE.search(text))
+        + bool(_CHANGE.search(text))
+        + bool(_NAMED.search(text))
+        + bool(_LABEL.match(text))
+    )
+
+
+def terse(text: str) -> str:
+    """The text as a telegram would have it. Nothing is added; negations, demands, figures and names stay."""
+    short = _FILLERS.sub("", text)
+    return short if short.strip() else text
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    place: int
+    word: Word
+    weight: int
+    tokens: int
+
+
+def chosen(words: Iterable[Word], room: int, counter: TokenCounter) -> list[Word]:
+    """The words to keep within `room` tokens, in the order they were said. Of equal ones the newest stays."""
+    once = list({word.text: word for word in words}.values())
+    found = [_choice(place, word, counter) for place, word in enumerate(once)]
+    if sum(choice.tokens for choice in found) <= room:
+        return [choice.word for choice in found]
+    statements = [choice for choice in found if choice.weight >= STATEMENT and choice.tokens * LONG <= room]
+    kept: dict[int, _Choice] = {}
+    for choice in (*found[-1:], *_ranked(_tersely(statements, room, counter)), *reversed(found)):
+        if choice.place in kept:
+            continue
+        left = room - sum(other.tokens for other in kept.values())
+        if choice.tokens > left >= LEAST:
+            choice = _clipped(choice, max(LEAST, left // 2), counter)
+        if choice.tokens <= left:
+            kept[choice.place] = choice
+    return [kept[place].word for place in sorted(kept)]
+
+
+def _choice(place: int, word: Word, counter: TokenCounter) -> _Choice:
+    return _Choice(place, word, weight(word.text), counter.count(word.text) + FRAMING)
+
+
+def _ranked(statements: list[_Choice]) -> list[_Choice]:
+    """The weightiest first, and of equal weight the newest."""
+    return sorted(statements, key=lambda choice: (-choice.weight, -choice.place))
+
+
+def _tersely(statements: list[_Choice], room: int, counter: TokenCounter) -> list[_Choice]:
+    """The statements, told tersely from the oldest on until all fit or all are terse."""
+    total, told = sum(choice.tokens for choice in statements), list(statements)
+    for index, choice in enumerate(statements):
+        if total <= room:
+            break
+        told[index] = _choice(choice.place, replace(choice.word, text=terse(choice.word.text)), counter)
+        told[index] = replace(told[index], weight=choice.weight)
+        total -= choice.tokens - told[index].tokens
+    return told
+
+
+def _clipped(choice: _Choice, most: int, counter: TokenCounter) -> _Choice:
+    word = choice.word
+    text = clip_tokens(word.text, most - FRAMING, counter, word.message_id)
+    return replace(choice, word=replace(word, text=text), tokens=counter.count(text) + FRAMING)
