@@ -48,6 +48,7 @@ async def _lend(client: Editor) -> Any:
     yield
     try:
         await client.search_everything()
+        client.check_bars()
         await client.end()
     finally:
         shutil.rmtree(client.home.parent)

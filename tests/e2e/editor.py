@@ -26,7 +26,7 @@ from pytest_lsp.protocol import LanguageClientProtocol
 
 from ullage.context.handoff import ID_PREFIX, HandoffRecord, parse_record, reminder_text
 from ullage.core.events import Entry, HandoffRecorded, SessionForked
-from ullage.editors.methods import COMPACTION, OCCUPANCY, SESSION_UPDATE
+from ullage.editors.methods import COMPACTION, METHODS, NOTIFICATIONS, OCCUPANCY, SESSION_UPDATE
 from ullage.editors.protocol import PREFIX, UllageClientProtocol
 from ullage.storage.files import DiskFiles
 from ullage.storage.log import SessionLog
@@ -58,7 +58,6 @@ class Editor(LanguageClient):
         self.messages: list[Params] = []
         self.answered: set[str] = set()
         """Methods of ours that gave a result."""
-        self.initialized_with: types.InitializeResult | None = None
         self._searched = 0
         self._ids = itertools.count(1)
         self._news = asyncio.Condition()
@@ -177,15 +176,26 @@ class Editor(LanguageClient):
     # --- life ---
 
     async def begin(self, profile: str = VS_CODE) -> None:
-        """Initialize as an editor of this profile does, with one trusted folder."""
+        """Initialize as an editor of this profile does, with one trusted folder; every method is announced."""
         folder = self.workspace.as_uri()
-        self.initialized_with = await self.initialize_session(
+        result = await self.initialize_session(
             types.InitializeParams(
                 capabilities=client_capabilities(profile),
                 workspace_folders=[types.WorkspaceFolder(folder, "workspace")],
                 initialization_options={"ullage": {"trustedRoots": [folder]}},
             )
         )
+        ours = result.capabilities.experimental["ullage"]
+        assert (ours["version"], ours["methods"]) == (1, [method.name for method in METHODS])
+        assert ours["notifications"] == [each.name for each in NOTIFICATIONS]
+
+    def check_bars(self) -> None:
+        """A compaction shows a bar where the editor said that it has them, and nowhere else."""
+        assert self.capabilities is not None
+        window, sent = self.capabilities.window, [each.get("method") for each in self.messages]
+        has_bars = bool(window and window.work_done_progress)
+        if COMPACTION in sent:
+            assert (types.WINDOW_WORK_DONE_PROGRESS_CREATE in sent) is has_bars
 
     async def new(self, **params: Any) -> str:
         """A new session; its id."""
@@ -256,6 +266,7 @@ async def serving(
         await editor.begin(profile)
         yield editor
         await editor.search_everything()
+        editor.check_bars()
     finally:
         await editor.end()
 

@@ -64,13 +64,13 @@ async def test_while_it_waits(stalling: Editor) -> None:
     assert ends(stalling, one) == [] and stalling.answers(running) == []
 
 
-async def test_in_the_same_breath_as_the_request(talking: Editor) -> None:
+async def test_in_the_same_breath_as_the_request(stalling: Editor) -> None:
     """Before it started: it never does, or is cancelled."""
-    one = await talking.new()
-    request_id = talking.start(PROMPT, {"sessionId": one, "text": "go", "turnId": "t1"})
-    talking.cancel(request_id)
-    await check_answered_once(talking, request_id, rpc.CANCELLED)
-    assert ends(talking, one) in ([], [("t1", "cancelled")])
+    one = await stalling.new()
+    request_id = stalling.start(PROMPT, {"sessionId": one, "text": "go", "turnId": "t1"})
+    stalling.cancel(request_id)
+    await check_answered_once(stalling, request_id, rpc.CANCELLED)
+    assert ends(stalling, one) in ([], [("t1", "cancelled")])
 
 
 async def test_before_the_request(talking: Editor) -> None:
