@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 from protocol_page import protocol_page, schema_file
@@ -37,9 +37,17 @@ workspace's own file may set only {allowed}; it is not read yet.
 ## Limits
 
 Each package declares its own; all are numbers above zero. In the user file they are tables (`[limits.wire]`), in the
-environment variables (`ULLAGE_LIMITS_WIRE_...`).
+environment variables (`ULLAGE_LIMITS_WIRE_...`), in an editor's settings objects (`{{"limits": {{"tools": ...}}}}`).
+The server goes by those of `editors` and `wire` before an editor says anything, so an editor cannot set these.
 
 {limits}
+
+## Fixed
+
+What a log, a handoff record or a provider's rule rests on, and sizes that change no answer. Naming one of these as a
+setting is an error.
+
+{bounds}
 """
 
 
@@ -52,8 +60,14 @@ def settings_page() -> str:
         order=order,
         allowed=allowed,
         settings="\n".join(_setting_rows()),
-        limits="\n".join(_limit_rows()),
+        limits="\n".join(_number_rows("limit", _limits(), settings.limit_defaults())),
+        bounds="\n".join(_number_rows("bound", settings.BOUNDS, settings.bounds())),
     )
+
+
+def _limits() -> dict[str, object]:
+    limits = settings.Limits()
+    return {package.name: getattr(limits, package.name) for package in dataclasses.fields(limits)}
 
 
 def _setting_rows() -> Iterator[str]:
@@ -63,23 +77,25 @@ def _setting_rows() -> Iterator[str]:
         yield f"| `{name}` | {_shown(field.default)} | {_cell(field.description or '')} |"
 
 
-def _limit_rows() -> Iterator[str]:
-    yield "| limit | default | what it is |"
+def _number_rows(kind: str, groups: Mapping[str, object], numbers: Mapping[str, int | float]) -> Iterator[str]:
+    """Rows of limits or bounds; `groups` are the packages' dataclasses, `numbers` what their fields are."""
+    yield f"| {kind} | {'default' if kind == 'limit' else 'value'} | what it is |"
     yield "| --- | --- | --- |"
     sentences = {
         f"limits.{package}.{name}": sentence
-        for package in settings.Limits.__slots__
-        for name, sentence in limit_sentences(inspect.getmodule(type(getattr(settings.Limits(), package))))
+        for package, group in groups.items()
+        for name, sentence in field_sentences(type(group))
     }
-    for name, default in settings.limit_defaults().items():
-        yield f"| `{name}` | {default:,} | {_cell(sentences[name])} |"
+    for name, number in numbers.items():
+        yield f"| `{name}` | {number:,} | {_cell(sentences[name])} |"
 
 
-def limit_sentences(module: ModuleType | None) -> Iterator[tuple[str, str]]:
-    """Name and docstring of each field of a module's `Limits`."""
+def field_sentences(kind: type) -> Iterator[tuple[str, str]]:
+    """Name and docstring of each field of a dataclass."""
+    module = inspect.getmodule(kind)
     assert module is not None
     tree = ast.parse(inspect.getsource(module))
-    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Limits")
+    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind.__name__)
     for field, after in itertools.pairwise(body):
         match field, after:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(sentence))):

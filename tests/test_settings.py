@@ -54,9 +54,9 @@ def check_refused(source: Source, said: dict[str, Any], *words: str) -> None:
         ({"profile": "../x"}, "profile"),
         ({"compaction_auto": "perhaps"}, "compaction_auto"),
         ({"limits.core.none": 1}, "limits.core.none"),
-        ({"limits.core.checkpoint_bytes": 0}, "checkpoint_bytes"),
-        ({"limits.core.checkpoint_bytes": "1.5"}, "checkpoint_bytes"),
-        ({"limits.core.checkpoint_bytes": True}, "checkpoint_bytes"),
+        ({"limits.core.steps_per_turn": 0}, "steps_per_turn"),
+        ({"limits.core.steps_per_turn": "1.5"}, "steps_per_turn"),
+        ({"limits.core.steps_per_turn": True}, "steps_per_turn"),
     ],
 )
 def test_bad_values_are_refused(said: dict[str, Any], word: str) -> None:
@@ -74,20 +74,35 @@ def test_a_workspace_file_may_not_set(name: str) -> None:
 
 
 def test_limits_are_settings() -> None:
-    resolved = settings.resolve({Source.USER_FILE: {"limits.core.checkpoint_bytes": "5"}})
-    assert resolved.limits.core.checkpoint_bytes == 5
+    resolved = settings.resolve({Source.USER_FILE: {"limits.core.steps_per_turn": "5"}})
+    assert resolved.limits.core.steps_per_turn == 5
     assert resolved.limits.wire == settings.Limits().wire
 
 
-def test_every_package_s_limits_are_composed_and_frozen() -> None:
+def test_every_package_s_limits_and_bounds_are_composed_and_frozen() -> None:
     files = (ROOT / "server" / "ullage").glob("*/limits.py")
     modules = {path.parent.name: importlib.import_module(f"ullage.{path.parent.name}.limits") for path in files}
-    declared = {package for package, module in modules.items() if hasattr(module, "Limits")}
-    assert declared == {field.name for field in dataclasses.fields(settings.Limits)}
-    for package in declared:
-        limits = modules[package].Limits()
-        with pytest.raises((AttributeError, TypeError)):
-            setattr(limits, dataclasses.fields(limits)[0].name, 1)
+    composed = {"Limits": {field.name for field in dataclasses.fields(settings.Limits)}, "Bounds": set(settings.BOUNDS)}
+    for kind, packages in composed.items():
+        declared = {package for package, module in modules.items() if hasattr(module, kind)}
+        assert declared == packages
+        for package in declared:
+            made = getattr(modules[package], kind)()
+            with pytest.raises((AttributeError, TypeError)):
+                setattr(made, dataclasses.fields(made)[0].name, 1)
+
+
+@pytest.mark.parametrize("name", settings.bounds())
+def test_what_is_fixed_may_not_be_set(name: str) -> None:
+    """By nobody, and not silently either: a variable that would set it is an error too."""
+    check_refused(Source.USER_FILE, {name: settings.bounds()[name]}, name, "is fixed at")
+    check_refused(Source.ENVIRONMENT, settings.from_environment({settings.variable(name): "1"}), name, "is fixed at")
+
+
+@pytest.mark.parametrize("name", ["limits.wire.body", "limits.editors.update_bytes"])
+def test_an_editor_cannot_set_what_is_needed_before_it_speaks(name: str) -> None:
+    check_refused(Source.EDITOR, {name: 1}, name, "before an editor can say anything")
+    assert settings.resolve({Source.USER_FILE: {name: 1}})
 
 
 def test_the_environment() -> None:
@@ -98,10 +113,10 @@ def test_the_environment() -> None:
         "ULLAGE_DATA": "x",
         "WINDOW": "5",
     }
-    environ["ULLAGE_LIMITS_CORE_CHECKPOINT_BYTES"] = "7"
+    environ["ULLAGE_LIMITS_CORE_STEPS_PER_TURN"] = "7"
     resolved = settings.resolve({Source.ENVIRONMENT: settings.from_environment(environ)})
     assert (resolved.settings.window, resolved.settings.handoff, resolved.settings.model) == (200_000, False, None)
-    assert resolved.limits.core.checkpoint_bytes == 7
+    assert resolved.limits.core.steps_per_turn == 7
 
 
 def test_no_two_settings_share_a_variable() -> None:
@@ -123,8 +138,8 @@ def test_the_command_line() -> None:
 def test_a_settings_file(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     assert settings.from_file(file) == {}
-    file.write_text('profile = "blade"\n[limits.core]\ncheckpoint_bytes = 9\n', encoding="utf-8")
-    assert settings.from_file(file) == {"profile": "blade", "limits.core.checkpoint_bytes": 9}
+    file.write_text('profile = "blade"\n[limits.core]\nsteps_per_turn = 9\n', encoding="utf-8")
+    assert settings.from_file(file) == {"profile": "blade", "limits.core.steps_per_turn": 9}
     for content in (b"profile = ", b"\xff"):
         file.write_bytes(content)
         with pytest.raises(BadInput, match=r"settings\.toml"):
@@ -133,7 +148,8 @@ def test_a_settings_file(tmp_path: Path) -> None:
 
 def test_the_page_names_every_setting() -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    assert [name for name in settings.names() if f"| `{name}` |" not in page] == []
+    known = (*settings.names(), *settings.bounds())
+    assert [name for name in known if page.count(f"| `{name}` |") != 1] == []
 
 
 def test_the_generator_finds_stale_pages() -> None:

@@ -41,7 +41,7 @@ def test_a_schema_in_full(hands: Hands) -> None:
             },
             "lines": {
                 "default": 500,
-                "description": "How many lines to show, at most 2000.",
+                "description": "How many lines to show.",
                 "minimum": 1,
                 "type": "integer",
             },

@@ -24,6 +24,7 @@ from ullage.providers.tokens import ApproximateCounter, counter_if_loaded, load_
 from ullage.storage.ids import new_session_id
 
 if TYPE_CHECKING:
+    from ullage.editors.lsp import LspServer
     from ullage.sessions.host import Host
 
 SCRIPT: Final = "ULLAGE_SCRIPT"
@@ -42,19 +43,29 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         BadInput: a setting, or the script.
     """
-    from ullage.editors.lsp import LspServer
     from ullage.editors.serving import run_stdio
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    server = make_server(args, os.environ)
+    return run_stdio(server, server.close)
+
+
+def make_server(args: argparse.Namespace, environ: Mapping[str, str]) -> LspServer:
+    """The server of one editor.
+
+    Raises:
+        BadInput: a setting, or the script.
+    """
+    from ullage.editors.lsp import LspServer
+
     limits = settings.load(args).limits
-    server = LspServer(
-        make_host(args, os.environ),
+    return LspServer(
+        make_host(args, environ),
         lambda: new_session_id(now()),
         limits.editors,
         limits.wire,
         load_counter=load_ranks,
     )
-    return run_stdio(server, server.close)
 
 
 def make_host(args: argparse.Namespace, environ: Mapping[str, str]) -> Callable[[Mapping[str, Any]], Host]:

@@ -19,13 +19,13 @@ class Arguments(BaseModel):
 class ReadArguments(Arguments):
     path: str = Field(description="File, relative to the workspace folder.")
     first_line: int = Field(1, ge=1, description="First line to show, counting from 1.")
-    lines: int = Field(500, ge=1, description="How many lines to show, at most 2000.")
+    lines: int = Field(500, ge=1, description="How many lines to show.")
 
 
 class ListArguments(Arguments):
     path: str = Field(".", description="Folder, relative to the workspace folder.")
     recursive: bool = Field(False, description="True for all files below, with sizes; false for this folder.")
-    limit: int = Field(200, ge=1, description="Most entries to show, at most 1000.")
+    limit: int = Field(200, ge=1, description="Most entries to show.")
 
 
 class GlobArguments(Arguments):
@@ -34,7 +34,7 @@ class GlobArguments(Arguments):
         description="Such as '**/*.py' or 'src/*.{ts,tsx}'. A pattern without '/' is looked for at any depth.",
     )
     path: str = Field(".", description="Folder the pattern starts from.")
-    limit: int = Field(200, ge=1, description="Most paths to show, at most 1000.")
+    limit: int = Field(200, ge=1, description="Most paths to show.")
 
 
 class GrepArguments(Arguments):
@@ -42,13 +42,13 @@ class GrepArguments(Arguments):
     path: str = Field(".", description="Folder or file to search.")
     glob: str | None = Field(None, min_length=1, description="Only files whose path matches this pattern.")
     ignore_case: bool = Field(False, description="True to match upper and lower case alike.")
-    limit: int = Field(100, ge=1, description="Most hits to show, at most 1000.")
+    limit: int = Field(100, ge=1, description="Most hits to show.")
 
 
 class ReadOutputArguments(Arguments):
     reference: str = Field(pattern="^[0-9a-f]{64}$", description="The reference (sha256) named in a shortened result.")
     offset: int = Field(0, ge=0, description="First character to show, counting from 0.")
-    characters: int = Field(16000, ge=1, description="How many characters to show, at most 32000.")
+    characters: int = Field(16000, ge=1, description="How many characters to show.")
 
 
 A = TypeVar("A", bound=Arguments)
