@@ -33,6 +33,7 @@ from ullage.core.errors import ErrorReport
 from ullage.core.events import CheckpointCommitted
 from ullage.core.messages import Message, Role, Text
 from ullage.core.ports import TokenCounter
+from ullage.core.ratio import corrected, uncorrected
 from ullage.core.state import State
 
 # --- before a step ---
@@ -44,20 +45,24 @@ def plan_step(
     budget: Budget,
     counter: TokenCounter,
     *,
+    model: str | None = None,
     too_large: bool = False,
     limits: Limits = LIMITS,
 ) -> StepPlan:
-    """What comes before the next provider call (design 6.3). `too_large`: the request's bytes exceed their limit."""
-    now = occupancy(state, fixed.tokens, budget)
-    if now.phase is not Phase.UNKNOWN and fixed.tokens >= budget.compaction_line:
-        return Impossible(now, _fixed_too_large(fixed, budget))
+    """What comes before the next provider call (design 6.3). `too_large`: the request's bytes exceed their limit.
+
+    `model` names whose learned ratio corrects estimates; None leaves them as they are.
+    """
+    now = occupancy(state, fixed.tokens, budget, model)
+    if now.phase is not Phase.UNKNOWN and corrected(fixed.tokens, now.ratio) >= budget.compaction_line:
+        return Impossible(now, _fixed_too_large(fixed, now))
     if now.phase is Phase.COMPACTION_DUE or too_large:
         refusal = _no_compaction(state, now, limits)
         return Impossible(now, refusal) if refusal else CompactFirst(now, Reason.THRESHOLD)
     if now.phase is Phase.HANDOFF_BAND and state.facts.config.handoff and handoff_state(state) is HandoffState.NONE:
         reminder = Message("", Role.USER, (Text(planned_reminder(now.used, budget)),), "")
         tokens = count_message(reminder, counter)
-        if now.used + tokens < budget.compaction_line:
+        if now.used + corrected(tokens, now.ratio) < budget.compaction_line:
             return HandoffFirst(now, tokens)
     return Proceed(now)
 
@@ -94,15 +99,16 @@ def _figures(now: Occupancy) -> tuple[tuple[str, str | int], ...]:
     return (("used", now.used), ("compaction_line", now.budget.compaction_line), ("window", now.budget.window or 0))
 
 
-def _fixed_too_large(fixed: FixedPart, budget: Budget) -> ErrorReport:
-    biggest = fixed.parts[:3]
+def _fixed_too_large(fixed: FixedPart, now: Occupancy) -> ErrorReport:
+    biggest, line = fixed.parts[:3], now.budget.compaction_line
+    tokens = corrected(fixed.tokens, now.ratio)
     named = ", ".join(f"{name} {tokens:,}" for name, tokens in biggest)
     return ErrorReport(
         "fixed_too_large",
-        f"System prompt and tools alone take {fixed.tokens:,} tokens, and compaction is due at "
-        f"{budget.compaction_line:,}. The biggest parts: {named}.",
+        f"System prompt and tools alone take {tokens:,} tokens, and compaction is due at {line:,}. "
+        f"The biggest parts: {named}.",
         "Choose a model with a larger window, or fewer tools.",
-        (("fixed", fixed.tokens), ("compaction_line", budget.compaction_line), *biggest),
+        (("fixed", tokens), ("compaction_line", line), *biggest),
     )
 
 
@@ -132,8 +138,8 @@ def plan(
     limits: Limits = LIMITS,
 ) -> CompactionPlan | ErrorReport:
     """What a compaction of this state will do, or why none makes sense. `limit` is the window a provider named."""
-    if now.budget.input_budget and fixed.tokens >= now.budget.compaction_line:
-        return _fixed_too_large(fixed, now.budget)
+    if now.budget.input_budget and corrected(fixed.tokens, now.ratio) >= now.budget.compaction_line:
+        return _fixed_too_large(fixed, now)
     source = state.tokens - handoff_tokens(state)
     least = least_tokens(state, counter)
     if source - least < limits.smallest_gain:
@@ -152,22 +158,26 @@ def plan(
         min(max(bounds.wanted, least), bounds.most),
         instructions,
         ask_frontier=reason is not Reason.MANUAL and handoff_state(state) is HandoffState.NONE,
+        ratio=now.ratio,
     )
 
 
 def _bounds(state: State, reason: Reason, now: Occupancy, source: int, limit: int | None, limits: Limits) -> _Bounds:
-    """The gate of design 6.10: limits that give way to what is mandatory, and limits that do not."""
+    """The gate of design 6.10: limits that give way to what is mandatory, and limits that do not.
+
+    A replacement is counted in our tokens; what is measured in the provider's is brought down to them first.
+    """
     wanted = min(limits.gate_most, max(limits.gate_floor, source * limits.gate_source_percent // 100))
     if now.budget.window is not None:
-        wanted = min(wanted, now.budget.window * limits.gate_window_percent // 100)
+        wanted = min(wanted, uncorrected(now.budget.window * limits.gate_window_percent // 100, now.ratio))
     # Where a provider measured less than we estimate, an estimated result could look larger than what was there.
-    firm = [(source - 1, "nothing_to_gain"), (now.used - 1 - now.fixed, "nothing_to_gain")]
+    firm = [(source - 1, "nothing_to_gain"), (uncorrected(now.used - 1, now.ratio) - now.fixed, "nothing_to_gain")]
     line = _line(now.budget, limit)
     if line is not None:
-        firm.append((line - 1 - now.fixed, "mandatory_too_large"))
+        firm.append((uncorrected(line - 1, now.ratio) - now.fixed, "mandatory_too_large"))
     if reason is not Reason.MANUAL and state.facts.attempt_size:
         smaller = state.facts.attempt_size * limits.attempt_percent // 100
-        firm.append((smaller - now.fixed, "compaction_no_progress"))
+        firm.append((uncorrected(smaller, now.ratio) - now.fixed, "compaction_no_progress"))
     most, code = min(firm)
     return _Bounds(wanted, most, code)
 
@@ -227,7 +237,7 @@ def gate(
     plan: CompactionPlan, state: State, replacement: Replacement, fixed: int, budget: Budget
 ) -> Accepted | Rejected:
     """Whether a replacement may be committed: counted, not believed (design 6.10)."""
-    after = fixed + replacement.tokens
+    after = corrected(fixed + replacement.tokens, plan.ratio)
     if plan.revision != state.facts.revision:
         return Rejected("context_changed")
     if replacement.tokens > plan.target or replacement.tokens >= plan.source_tokens:

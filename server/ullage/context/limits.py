@@ -83,6 +83,9 @@ class Bounds:
     """Tokens that a message costs beside its text (blade 1.1)."""
     call_framing: int = 4
     """Tokens that a tool call costs beside its name, arguments and id (blade 1.1)."""
+    result_framing: int = 6
+    """Tokens that a tool result costs beside its text: its call's id and what wraps it (measured: 6 at OpenAI and
+    Anthropic)."""
     tool_framing: int = 8
     """Tokens that a tool's declaration costs beside its JSON (blade 1.1)."""
     image_tokens: int = 1_600

@@ -17,6 +17,7 @@ from ullage.context.limits import BOUNDS
 from ullage.core.context import Budget, Measured, Occupancy, Phase
 from ullage.core.messages import Image, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from ullage.core.ports import ModelCard, TokenCounter, ToolSpec
+from ullage.core.ratio import ONE, corrected, ratio
 from ullage.core.requests import RequestTool
 from ullage.core.state import Config, State
 
@@ -47,7 +48,7 @@ def _count_part(part: Part, counter: TokenCounter) -> int:
             said = (part.name, part.arguments, part.call_id)
             return BOUNDS.call_framing + sum(counter.count(text) for text in said)
         case ToolResult():
-            return counter.count(part.text) + BOUNDS.image_tokens * len(part.images)
+            return BOUNDS.result_framing + counter.count(part.text) + BOUNDS.image_tokens * len(part.images)
         case _:
             assert_never(part)
 
@@ -128,21 +129,23 @@ def phase(used: int, budget: Budget) -> Phase:
 # --- occupancy ---
 
 
-def occupancy(state: State, fixed: int, budget: Budget) -> Occupancy:
+def occupancy(state: State, fixed: int, budget: Budget, model: str | None = None) -> Occupancy:
     """Tokens the next request will take (design 6.1), whatever the session's length at the cost of a few additions.
 
     What the last answer's provider measured, and the estimate of what came later; without such a measure, all is
-    estimated. Growth of the fixed part is added, shrinkage is not believed.
+    estimated. Growth of the fixed part is added, shrinkage is not believed. Estimates are corrected by the ratio
+    learned for `model`, the one that will be asked; without a name they are taken as they are.
     """
+    per_mille = ONE if model is None else ratio(state.facts, model)
     hidden, unseen = shown_handoff(state), unseen_handoff_tokens(state)
     baseline = state.facts.baseline
     if baseline is None or baseline.revision != state.facts.revision or not 0 < baseline.length <= len(state.items):
-        used = estimated = fixed + state.tokens - unseen
+        used = estimated = corrected(fixed + state.tokens - unseen, per_mille)
         source = Measured.ESTIMATE
     else:
         later = state.tokens - state.items[baseline.length - 1].upto
-        estimated = later + max(0, fixed - baseline.fixed)
+        estimated = corrected(later + max(0, fixed - baseline.fixed), per_mille)
         used = baseline.total + estimated
         source = Measured.PROVIDER_PLUS_ESTIMATE if estimated else Measured.PROVIDER
     hidden_tokens = hidden.tokens if hidden else 0
-    return Occupancy(used, estimated, source, fixed, hidden_tokens, phase(used, budget), budget)
+    return Occupancy(used, estimated, source, fixed, hidden_tokens, phase(used, budget), budget, per_mille)

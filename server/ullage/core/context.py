@@ -55,6 +55,8 @@ class Occupancy:
     """Handoff reminder, as a figure: its text never leaves the model view."""
     phase: Phase
     budget: Budget
+    ratio: int = 1_000
+    """The provider's tokens for a thousand of our estimate; `estimated` is corrected by it already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,8 @@ class CompactionPlan:
     instructions: str = ""
     ask_frontier: bool = False
     """The band was jumped over, so the summary is asked for the execution frontier that no handoff recorded."""
+    ratio: int = 1_000
+    """The provider's tokens for a thousand of ours. `source_tokens` and `target` are ours, `before` is corrected."""
 
 
 @dataclass(frozen=True, slots=True)

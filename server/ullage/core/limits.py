@@ -29,6 +29,12 @@ class Bounds:
     """References to full tool outputs that `read_output` accepts; the oldest go first."""
     turns_remembered: int = 256
     """Ended turn ids kept, so that a repeated prompt is the same turn; the oldest go first."""
+    ratios_remembered: int = 16
+    """Models whose ratio of billed to estimated tokens is kept; the longest unused go first."""
+    ratio_prior: int = 2_000
+    """Tokens that a family's prior ratio weighs against what a session learned."""
+    ratio_slack: int = 50
+    """Tokens by which a step may miss twice or half of what was expected and still teach."""
     anomalies_remembered: int = 32
     """Impossible events remembered by seq; the oldest go first."""
 

@@ -118,6 +118,15 @@ class Baseline:
 
 
 @dataclass(frozen=True, slots=True)
+class Billed:
+    """What a model's provider billed for additions to the context, and what we had estimated them at. Tokens."""
+
+    model: str
+    billed: int
+    estimated: int
+
+
+@dataclass(frozen=True, slots=True)
 class FileFact:
     """A file the session touched; `written` stays true once it was."""
 
@@ -182,6 +191,8 @@ class Facts:
     summary_totals: Totals = Totals()
     sent: Sent | None = None
     baseline: Baseline | None = None
+    ratios: tuple[Billed, ...] = ()
+    """Per model, the newest last: what `core.ratio` corrects estimates with."""
     revision: int = -1
     epoch: int = -1
     handoffs: int = 0

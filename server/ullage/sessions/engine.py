@@ -126,14 +126,25 @@ class Engine:
 
     def occupancy(self, state: State) -> Occupancy:
         """The one number."""
-        return occupancy(state, self._fixed_part().tokens, self._budget(state))
+        return occupancy(state, self._fixed_part().tokens, self._budget(state), self._learned_for(state))
 
     def plan_step(self, state: State) -> StepPlan:
         """What comes before the next provider call."""
         now = self.occupancy(state)
         too_large = self._build(state, now).too_large
-        limits = self.limits.context
-        return plan_step(state, self._fixed_part(), now.budget, self.counter, too_large=too_large, limits=limits)
+        return plan_step(
+            state,
+            self._fixed_part(),
+            now.budget,
+            self.counter,
+            model=self._learned_for(state),
+            too_large=too_large,
+            limits=self.limits.context,
+        )
+
+    def _learned_for(self, state: State) -> str | None:
+        """The model whose learned ratio corrects estimates."""
+        return self._card(state).name if self._profile.learns else None
 
     def request(self, state: State, now: Occupancy) -> Request:
         """The request of the step that was decided with `now`."""

@@ -12,6 +12,7 @@ from ullage.core.context import CompactionReport, Occupancy, Reason, Strategy
 from ullage.core.errors import ErrorReport
 from ullage.core.events import CheckpointCommitted, Entry
 from ullage.core.messages import Message, Role
+from ullage.core.ratio import corrected
 from ullage.core.state import HandoffItem, MessageItem, ReplacementItem, State, Totals
 from ullage.core.views import model_view
 from ullage.sessions.engine import Engine
@@ -113,4 +114,6 @@ def preview(state: State, engine: Engine, instructions: str) -> CompactionPrevie
     messages = sum(isinstance(item, MessageItem) for item in model_view(state))
     if isinstance(planned, ErrorReport):
         return CompactionPreview(before.used, before.used, None, messages, planned)
-    return CompactionPreview(before.used, before.fixed + planned.target, planned.strategy, messages)
+    return CompactionPreview(
+        before.used, corrected(before.fixed + planned.target, planned.ratio), planned.strategy, messages
+    )

@@ -13,3 +13,5 @@ class Profile:
 
     name: str
     shares: Shares
+    learns: bool = True
+    """Estimates are corrected by the ratio that the session learned for its model."""
