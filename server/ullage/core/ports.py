@@ -52,7 +52,17 @@ class Answer:
     model: str
 
 
-ProviderEvent = TextDelta | ReasoningDelta | Answer
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The call failed before any output and is made again after `wait` seconds: try `attempt` of `most`. No output."""
+
+    attempt: int
+    most: int
+    wait: float
+    error: ErrorReport
+
+
+ProviderEvent = TextDelta | ReasoningDelta | Retrying | Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +95,7 @@ class Provider(Protocol):
     def card(self) -> ModelCard: ...
 
     def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        """Answer a request: deltas, then exactly one `Answer`.
+        """Answer a request: deltas, then exactly one `Answer`; before the first delta it may say that it tries again.
 
         Raises:
             ProviderFailure: the call failed; before any event it may be recovered from.

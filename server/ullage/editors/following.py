@@ -16,7 +16,7 @@ from ullage.editors import mapping
 from ullage.editors.limits import Limits
 from ullage.editors.methods import COMPACTION, OCCUPANCY, SESSION_UPDATE
 from ullage.editors.payloads import Payload
-from ullage.sessions.notices import Compacted, Delta, DeltaKind, Notice, Occupied, Updated
+from ullage.sessions.notices import Compacted, Delta, DeltaKind, Notice, Occupied, Retried, Updated
 from ullage.wire.transport import Coalesce
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ class Following:
                 self._update(session_id, follower, notice)
             case Delta():
                 self._delta(session_id, follower, notice)
+            case Retried():
+                self._notify(SESSION_UPDATE, _dumped(mapping.retry_payload(session_id, notice)))
             case Occupied():
                 self._occupancy(session_id, notice)
             case Compacted():

@@ -43,7 +43,7 @@ from ullage.editors import payloads_context as context
 from ullage.editors import payloads_session as session
 from ullage.editors import payloads_update as update
 from ullage.editors.limits import Limits
-from ullage.sessions.notices import Compacted, CompactionAnswer, Delta, Occupied, TurnOutcome
+from ullage.sessions.notices import Compacted, CompactionAnswer, Delta, Occupied, Retried, TurnOutcome
 
 if TYPE_CHECKING:
     from ullage.sessions.actor import SessionActor
@@ -72,6 +72,19 @@ def delta_payload(session_id: str, delta: Delta) -> update.SessionUpdate:
         after_seq=delta.after_seq,
         offset=delta.offset,
         text=delta.text,
+    )
+    return update.SessionUpdate(session_id=session_id, seq=None, at=None, update=what)
+
+
+def retry_payload(session_id: str, tried: Retried) -> update.SessionUpdate:
+    """A call of the model that is made again."""
+    what = update.RetryingUpdate(
+        message_id=tried.message_id,
+        after_seq=tried.after_seq,
+        attempt=tried.attempt,
+        most=tried.most,
+        wait_ms=tried.wait_ms,
+        error=_error(tried.error),
     )
     return update.SessionUpdate(session_id=session_id, seq=None, at=None, update=what)
 

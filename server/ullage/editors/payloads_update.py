@@ -212,6 +212,18 @@ class DeltaUpdate(Payload):
     text: CleanText = Field(description="The piece.")
 
 
+class RetryingUpdate(Payload):
+    """The model was called in vain and is called again by itself. Not durable; whatever follows ends it."""
+
+    kind: Literal["retrying"] = "retrying"
+    message_id: CleanText = Field(description="The answer's message.")
+    after_seq: int = Field(description="Newest durable seq at that time.")
+    attempt: int = Field(description="Number of the coming try.")
+    most: int = Field(description="Tries there may be.")
+    wait_ms: int = Field(description="Milliseconds until then.")
+    error: ErrorPayload
+
+
 DurableUpdate = (
     PromptUpdate
     | PromptRemovedUpdate
@@ -233,9 +245,11 @@ DurableUpdate = (
 
 
 class SessionUpdate(Payload):
-    """One thing that happened in a session. Durable ones have a seq, in ascending order with gaps; deltas have none."""
+    """One thing that happened in a session. Durable ones have a seq, in ascending order with gaps; the others have none."""
 
     session_id: SessionId
-    seq: Seq | None = Field(description="Its place in the log; null for deltas.")
-    at: int | None = Field(description="When it was written, UTC milliseconds; null for deltas.")
-    update: Annotated[DurableUpdate | DeltaUpdate, Field(discriminator="kind", description="What happened.")]
+    seq: Seq | None = Field(description="Its place in the log; null for deltas and retries.")
+    at: int | None = Field(description="When it was written, UTC milliseconds; null for deltas and retries.")
+    update: Annotated[
+        DurableUpdate | DeltaUpdate | RetryingUpdate, Field(discriminator="kind", description="What happened.")
+    ]

@@ -33,11 +33,11 @@ from ullage.core.inputs import (
     ToolFinished,
 )
 from ullage.core.messages import Op, Part, Text, ToolCall, ToolFacts, ToolResult, clean_text
-from ullage.core.ports import Answer, Blobs, ProviderFailure, ReasoningDelta, TextDelta, ToolOutcome, Tools
+from ullage.core.ports import Answer, Blobs, ProviderFailure, ReasoningDelta, Retrying, TextDelta, ToolOutcome, Tools
 from ullage.core.requests import Request
 from ullage.core.state import State
 from ullage.sessions.engine import Engine, ResultsBudget
-from ullage.sessions.notices import Delta, DeltaKind, Notice
+from ullage.sessions.notices import Delta, DeltaKind, Notice, Retried
 from ullage.sessions.ports import Ask, Ports
 from ullage.sessions.tasks import Tasks
 from ullage.workspace.restore import RecentFile, restore
@@ -118,10 +118,12 @@ class Effects:
         started = False
         async with aclosing(self._engine.provider(self._state()).stream(request)) as events:
             async for event in events:
-                if not started:
+                if not started and not isinstance(event, Retrying):
                     started = True
                     self._post(OutputStarted())
                 match event:
+                    case Retrying():
+                        self._retried(live, event)
                     case TextDelta(text):
                         self._delta(live, DeltaKind.TEXT, text)
                     case ReasoningDelta(text):
@@ -129,6 +131,10 @@ class Effects:
                     case Answer():
                         return event
         raise ProviderFailure(_CUT)
+
+    def _retried(self, live: _Live, tried: Retrying) -> None:
+        seq, wait = self._state().facts.last_seq, round(tried.wait * 1000)
+        self._tell(Retried(seq, live.message_id, tried.attempt, tried.most, wait, tried.error))
 
     def _delta(self, live: _Live, kind: DeltaKind, text: str) -> None:
         text = clean_text(text)

@@ -41,6 +41,18 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
+class Retried:
+    """The model was called in vain and is called again after `wait_ms`: try `attempt` of `most`. Never logged."""
+
+    after_seq: int
+    message_id: str
+    attempt: int
+    most: int
+    wait_ms: int
+    error: ErrorReport
+
+
+@dataclass(frozen=True, slots=True)
 class Occupied:
     """The one number, whenever it changed. `totals` are tokens paid for so far."""
 
@@ -72,7 +84,7 @@ class Compacted:
     error: ErrorReport | None = None
 
 
-Notice = Updated | Delta | Occupied | Compacted
+Notice = Updated | Delta | Retried | Occupied | Compacted
 Listener = Callable[[str, Notice], None]
 """Called on the loop with the session id; must not block."""
 
