@@ -27,12 +27,15 @@ class _Page:
 
     counter: TokenCounter
     left: int
+    terse: bool = False
     sections: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, heading: str, line: str) -> bool:
         if self.left <= 0:
             return False
         cost = self.counter.count(line) + 1
+        if self.terse and heading not in self.sections:
+            cost += self.counter.count(f"## {heading}") + 1
         if cost > self.left:
             return False
         self.left -= cost
@@ -59,16 +62,19 @@ class _Page:
                 return
 
     def text(self) -> str:
-        parts = [f"## {heading}\n" + "\n".join(self.sections.get(heading, [_NOTHING])) for heading in HEADINGS]
-        return "\n".join(parts)
+        shown = [heading for heading in HEADINGS if heading in self.sections or not self.terse]
+        return "\n".join(f"## {heading}\n" + "\n".join(self.sections.get(heading, [_NOTHING])) for heading in shown)
 
 
-def digest(state: State, most: int, counter: TokenCounter, limits: Limits = LIMITS) -> str:
-    """The seven headings filled from facts, in at most `most` tokens (the bare headings at the least)."""
+def digest(state: State, most: int, counter: TokenCounter, limits: Limits = LIMITS, *, terse: bool = False) -> str:
+    """The seven headings filled from facts, in at most `most` tokens (the bare headings at the least).
+
+    A `terse` one has only headings with evidence, and leaves out what the words of people say better.
+    """
     facts = state.facts
-    page = _Page(counter, most)
+    page = _Page(counter, most, terse)
     page.left -= counter.count(page.text())
-    for line in _standing(facts):
+    for line in _standing(facts) if facts.open_turn or not terse else ():
         page.add(_ACTIVE, line)
     if facts.newest_error:
         error = clip_tokens(facts.newest_error, min(limits.error_tokens, max(0, page.left // 3)), counter)
@@ -82,7 +88,7 @@ def digest(state: State, most: int, counter: TokenCounter, limits: Limits = LIMI
         page.add(_NEXT, "- Last said: " + clip_tokens(plan, min(limits.plan_tokens, max(0, page.left // 2)), counter))
     commands = [_command(fact) for fact in reversed(facts.commands)]
     page.add_all(_VERIFICATION, "Commands run, newest first:", commands, "commands")
-    if facts.title:
+    if facts.title and not terse:
         page.add(_OBJECTIVE, f"- The session began with: {facts.title}")
     return page.text()
 

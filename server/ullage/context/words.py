@@ -26,6 +26,8 @@ LEAST = 60
 """No word is clipped to less, in tokens."""
 LONG = 4
 """A word that takes more than one of so many parts of the room is no statement: it is a text with many."""
+STATEMENT_CHARS = 1_000
+"""A longer text is no statement."""
 STATEMENT = 2
 """Weight from which on a text is a statement."""
 
@@ -44,9 +46,7 @@ _CHANGE = re.compile(
 """What replaces something that was said before, and where things stand."""
 _LABEL = re.compile(r"\s*(?:[-*]\s*)?[A-Za-z][\w ]{1,30}:\s")
 """`Note: …`: who labels a line wants it found again."""
-_NAMED = re.compile(
-    r"\d|[$€£]\w|https?:|[\w.-]+/[\w./-]+|`[^`]+`|\"[^\"]+\"|\b[A-Z]{2,}\b|(?<=[a-z,:] )[A-Z][a-z]+|\b\w+_\w+\b"
-)
+_NAMED = re.compile(r"\d|[$€£]\w|https?:|\w/\w|`[^`]+`|\"[^\"]+\"|\b[A-Z]{2,}\b|(?<=[a-z,:] )[A-Z][a-z]+|\b\w+_\w+\b")
 """Figures, money, addresses, paths, quotations, capitals and names inside a sentence."""
 
 _FILLERS = re.compile(r"\b(?:the|a|an|is|are|was|were|been|that|please|total|very|really|just)\s+", re.IGNORECASE)
@@ -54,13 +54,11 @@ _FILLERS = re.compile(r"\b(?:the|a|an|is|are|was|were|been|that|please|total|ver
 
 
 def weight(text: str) -> int:
-    """How much of a statement a text is: 0 (talk) to 4."""
-    return (
-        2 * bool(_RULE.search(text))
-        + bool(_CHANGE.search(text))
-        + bool(_NAMED.search(text))
-        + bool(_LABEL.match(text))
-    )
+    """How much of a statement a text is: 0 (talk, or a text too long to be one) to 5."""
+    if len(text) > STATEMENT_CHARS:
+        return 0
+    marks = (_CHANGE.search(text), _NAMED.search(text), _LABEL.match(text))
+    return 2 * bool(_RULE.search(text)) + sum(map(bool, marks))
 
 
 def terse(text: str) -> str:
@@ -88,10 +86,10 @@ def chosen(words: Iterable[Word], room: int, counter: TokenCounter) -> list[Word
     for choice in (*found[-1:], *_ranked(_tersely(statements, room, counter)), *reversed(found)):
         if choice.place in kept:
             continue
-        left = room - sum(other.tokens for other in kept.values())
-        if choice.tokens > left >= LEAST:
-            choice = _clipped(choice, max(LEAST, left // 2), counter)
-        if choice.tokens <= left:
+        if choice.tokens > room >= LEAST:
+            choice = _clipped(choice, max(LEAST, room // 2), counter)
+        if choice.tokens <= room:
+            room -= choice.tokens
             kept[choice.place] = choice
     return [kept[place].word for place in sorted(kept)]
 
