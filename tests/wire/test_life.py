@@ -76,7 +76,7 @@ def terminates(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "code"), [(exits, 1), (closes_input, 0), (terminates, 0)], ids=lambda value: str(value)
+    ("end", "code"), [(exits, 1), (closes_input, 0), (terminates, 0)], ids=("exit", "closed input", "SIGTERM")
 )
 async def test_every_end_answers_what_runs_and_closes_well(
     client: Client, end: Callable[[Client], None], code: int
