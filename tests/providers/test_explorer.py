@@ -14,8 +14,9 @@ from ullage.context.ledger import HEADINGS
 from ullage.context.replacement import head_blocks
 from ullage.context.shorten import clip
 from ullage.core.context import Replacement, RestoredFile, Word
+from ullage.core.matching import Query
 from ullage.core.messages import BlobRef, Role, Text, ToolCall, ToolResult
-from ullage.core.ports import Answer, Tools
+from ullage.core.ports import Answer, Recalled, Tools
 from ullage.core.requests import Request, RequestMessage, RequestTool
 from ullage.providers.explorer import Explorer
 from ullage.providers.exploring import survey
@@ -88,6 +89,10 @@ class FakeTools:
     @staticmethod
     def _below(path: str, name: str) -> bool:
         return path == "." or name.startswith(path + "/")
+
+
+def nothing_recalled(text: str, limit: int, stop: object) -> Recalled:
+    return Recalled(Query(()), ())
 
 
 class NoBlobs:
@@ -271,7 +276,7 @@ async def test_it_understands_the_real_tools(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     with WorkspaceRoot.open(str(tmp_path)) as root:
-        session = Session(project(4), toolbox=Toolbox(root, NoBlobs(), tuple))
+        session = Session(project(4), toolbox=Toolbox(root, NoBlobs(), tuple, nothing_recalled))
         report = await session.prompt("Go.")
     results = [block for message in session.messages for block in message.blocks if isinstance(block, ToolResult)]
     assert [result.text for result in results if result.is_error] == []

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tests.workspace.hostile import CANARY
 
+from ullage.core.matching import Query, parse_query
 from ullage.core.messages import BlobRef
-from ullage.core.ports import ToolOutcome
+from ullage.core.ports import Recalled, ToolOutcome
 from ullage.tools.limits import Limits
 from ullage.tools.toolbox import Toolbox
 from ullage.workspace.root import WorkspaceRoot
@@ -39,9 +41,14 @@ class Hands:
     limits: Limits = field(default_factory=Limits)
     blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
     allowed: list[BlobRef] = field(default_factory=list)
+    recalled: Recalled = field(default_factory=lambda: Recalled(Query(()), ()))
+    """What a search finds, whatever it is asked."""
+
+    def recall(self, text: str, limit: int, stop: Callable[[], bool]) -> Recalled:
+        return replace(self.recalled, query=parse_query(text), hits=self.recalled.hits[:limit])
 
     def toolbox(self, **options: Any) -> Toolbox:
-        return Toolbox(self.root, self.blobs, lambda: self.allowed, limits=self.limits, **options)
+        return Toolbox(self.root, self.blobs, lambda: self.allowed, self.recall, limits=self.limits, **options)
 
     async def run(self, tool: str, **arguments: Any) -> ToolOutcome:
         """Run one call; whatever comes out, nothing of the outside is in it and it carries facts."""

@@ -19,7 +19,7 @@ def test_specs_are_sorted_and_stable(hands: Hands) -> None:
     """The prefix of every request holds them: the same text in every session and process."""
     tools: Tools = hands.toolbox()
     specs = tools.specs()
-    assert [spec.name for spec in specs] == ["glob", "grep", "list", "read", "read_output"]
+    assert [spec.name for spec in specs] == ["glob", "grep", "list", "read", "read_output", "recall"]
     assert tools.specs() is specs
     for spec in specs:
         jsonschema.Draft202012Validator.check_schema(spec.schema)
@@ -66,7 +66,7 @@ ARGUMENT_ROWS = {
     "raw surrogate": ("read", '{"path": "\ud800"}', "does not exist"),
     "very deep": ("read", "[" * 100_000, "Bad arguments for 'read'"),
     "no reference": ("read_output", '{"reference": "../../x"}', "reference: String should match pattern"),
-    "unknown tool": ("bash", '{"command": "rm"}', "The tools are: glob, grep, list, read, read_output."),
+    "unknown tool": ("bash", '{"command": "rm"}', "The tools are: glob, grep, list, read, read_output, recall."),
 }
 
 
@@ -91,7 +91,7 @@ async def test_a_fault_of_ours_is_an_outcome(hands: Hands, caplog: pytest.LogCap
     def broken() -> list[object]:
         raise RuntimeError("a bug")
 
-    box = Toolbox(hands.root, hands.blobs, broken)  # type: ignore[arg-type]
+    box = Toolbox(hands.root, hands.blobs, broken, hands.recall)  # type: ignore[arg-type]
     outcome = await box.run("read_output", json.dumps({"reference": "0" * 64}))
     assert outcome.is_error and "a bug" not in outcome.text and "a bug" in caplog.text
     assert outcome.facts is not None and outcome.facts.op is Op.READ
@@ -116,7 +116,7 @@ async def test_cancelling_waits_for_the_thread(hands: Hands) -> None:
         left.append("left")
         return []
 
-    box = Toolbox(hands.root, hands.blobs, allowed)
+    box = Toolbox(hands.root, hands.blobs, allowed, hands.recall)
     call = asyncio.ensure_future(box.run("read_output", json.dumps({"reference": "0" * 64})))
     await asyncio.to_thread(entered.wait)
     call.cancel()

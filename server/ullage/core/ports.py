@@ -3,11 +3,12 @@ suite in `tests/contracts` that runs against the fake and the real thing."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ullage.core.errors import ErrorReport
+from ullage.core.matching import Hit, Query
 from ullage.core.messages import BlobRef, Image, Part, ToolFacts, Usage
 from ullage.core.requests import Request
 
@@ -78,14 +79,18 @@ class ModelCard:
 class ProviderFailure(Exception):
     """A model call failed. `overflow` means the request did not fit; `limit` is the window the provider named.
 
+    `transient` means that the same request may succeed later (429, 408, 409, 5xx, a lost connection, overload).
     A failure after the first event of a stream is a failure after the provider boundary: nothing is replayed.
     """
 
-    def __init__(self, report: ErrorReport, *, overflow: bool = False, limit: int | None = None) -> None:
+    def __init__(
+        self, report: ErrorReport, *, overflow: bool = False, limit: int | None = None, transient: bool = False
+    ) -> None:
         super().__init__(report.message)
         self.report = report
         self.overflow = overflow
         self.limit = limit
+        self.transient = transient
 
 
 class Provider(Protocol):
@@ -161,4 +166,24 @@ class Blobs(Protocol):
 
     def get(self, ref: BlobRef) -> bytes | None:
         """The content, or None when it is missing or damaged."""
+        ...
+
+
+# --- recall ---
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What a search for words found, the best first. `complete` is False when time was up before all was looked at."""
+
+    query: Query
+    hits: tuple[Hit, ...]
+    complete: bool = True
+
+
+class Recall(Protocol):
+    """Searches everything that was said in one session, also what the model does not see any more."""
+
+    def __call__(self, text: str, limit: int, stop: Callable[[], bool]) -> Recalled:
+        """Find passages that hold words of `text`, whatever it is, at most `limit`. May run in a thread."""
         ...

@@ -48,6 +48,7 @@ class Handlers:
         handlers: dict[str, Callable[[Any], Awaitable[base.Payload]]] = {
             "session/new": self._new,
             "session/list": self._list,
+            "session/search": self._search,
             "session/open": self._open,
             "session/prompt": self._prompt,
             "session/cancel": self._cancel,
@@ -61,6 +62,7 @@ class Handlers:
             "queue/remove": self._remove_prompt,
             "queue/resume": self._resume_queue,
             "context/inspect": self._inspect,
+            "auth/set": self._auth,
             "workspace/trust": self._trust,
         }
         return {PREFIX + name: _parsing(params[PREFIX + name], handle) for name, handle in handlers.items()}
@@ -75,6 +77,10 @@ class Handlers:
     async def _list(self, params: session.ListParams) -> session.ListResult:
         found = await asyncio.to_thread(self.host.list_sessions, self.roots.named(params.root))
         return session.ListResult(sessions=tuple(map(mapping.summary_payload, found)))
+
+    async def _search(self, params: session.SearchParams) -> session.SearchResult:
+        found = await self.host.search(self.roots.named(params.root), params.query, params.limit)
+        return mapping.search_payload(found, self._limits)
 
     async def _open(self, params: session.OpenParams) -> session.SessionPayload:
         root = None if params.root is None else self.roots.named(params.root)
@@ -156,6 +162,11 @@ class Handlers:
         actor = self.host.actor(params.session_id)
         self._following.tell_occupancy(actor)
         return mapping.inspect_payload(actor.inspect())
+
+    async def _auth(self, params: base.AuthParams) -> base.AuthPayload:
+        key = None if params.key is None else params.key.get_secret_value()
+        source = await asyncio.to_thread(self.host.give_key, params.provider, key)
+        return base.AuthPayload(provider=params.provider, source=source)
 
     async def _trust(self, params: base.TrustParams) -> base.RootPayload:
         root = self.roots.trust(params.root, params.trusted)

@@ -14,3 +14,6 @@ class Limits:
 
     replay_page: int = 200
     """Updates sent in one go when a session is opened, before others get their turn on the loop."""
+
+    snippet_characters: int = 300
+    """Most characters of one hit of a search."""

@@ -53,6 +53,7 @@ FORK_COMMAND: Final = "ullage.fork"
 METHODS: Final = (
     _method("session/new", session.NewParams, session.SessionPayload, "Begin a session."),
     _method("session/list", session.ListParams, session.ListResult, "The sessions of a workspace."),
+    _method("session/search", session.SearchParams, session.SearchResult, "Search what was said in a workspace."),
     _method(
         "session/open",
         session.OpenParams,
@@ -78,6 +79,12 @@ METHODS: Final = (
     _method("queue/remove", session.QueueRemoveParams, base.Done, "Take a waiting prompt out of the queue."),
     _method("queue/resume", session.SessionParams, base.Done, "Let a held queue run again."),
     _method("context/inspect", session.SessionParams, context.InspectResult, "What fills the window."),
+    _method(
+        "auth/set",
+        base.AuthParams,
+        base.AuthPayload,
+        "Give a provider's key, or take it back. It is never logged, stored, or passed to a tool.",
+    ),
     _method("workspace/trust", base.TrustParams, base.RootPayload, "Trust a workspace, or no longer."),
 )
 """Client to server."""

@@ -9,6 +9,7 @@ from pydantic import Field
 from ullage.core.commands import CompactionOutcome
 from ullage.core.context import Strategy
 from ullage.core.events import Stop
+from ullage.core.passages import PassageKind
 from ullage.editors.payloads import (
     CleanText,
     ErrorPayload,
@@ -119,6 +120,39 @@ class ListResult(Payload):
     """The sessions of a workspace, newest first."""
 
     sessions: tuple[SummaryPayload, ...] = Field(description="Newest first.")
+
+
+class SearchParams(Payload):
+    """Search what was said in all sessions of a workspace."""
+
+    root: Root = None
+    query: CleanText = Field(min_length=1, max_length=2_000, description='Words; a phrase in "double quotes".')
+    limit: int = Field(default=20, ge=1, le=100, description="Most sessions to answer with.")
+
+
+class HitPayload(Payload):
+    """A passage in which words of the query stand. Only what clients may see is searched."""
+
+    seq: int = Field(description="The update that it is a part of.")
+    at: int = Field(description="When that was, UTC milliseconds.")
+    message_id: str = Field(description="The message; empty for a title.")
+    kind: PassageKind = Field(description="What of the message it is.")
+    label: CleanText = Field(description="Tool, paths and command of a call or result; else empty.")
+    snippet: CleanText = Field(description="Text around what was found.")
+
+
+class FoundPayload(Payload):
+    """A session in which something was found."""
+
+    session: SummaryPayload
+    hits: tuple[HitPayload, ...] = Field(description="At most three, the best first.")
+
+
+class SearchResult(Payload):
+    """What was found."""
+
+    sessions: tuple[FoundPayload, ...] = Field(description="The best first.")
+    complete: bool = Field(description="False when time was up before everything was looked at.")
 
 
 class ImageInput(Payload):

@@ -30,6 +30,7 @@ from ullage.core.ports import ToolOutcome, Tools, ToolSpec
 from ullage.core.reduce import reduce
 from ullage.core.state import State
 from ullage.core.views import export_view
+from ullage.providers.keys import Source
 from ullage.sessions.actor import SessionActor
 from ullage.sessions.effects import Effects
 from ullage.sessions.engine import Engine
@@ -37,6 +38,7 @@ from ullage.sessions.export import markdown
 from ullage.sessions.journal import Journal
 from ullage.sessions.notices import Listener, Notice
 from ullage.sessions.ports import Ask, Ports
+from ullage.sessions.searching import SessionsFound, make_recall, search_sessions
 from ullage.storage.blobs import BlobStore
 from ullage.storage.fork import fork
 from ullage.storage.ids import session_path, sessions_folder, workspace_key
@@ -74,6 +76,16 @@ class Host:
         self._opening = asyncio.Lock()
         self.listener: Listener = _nobody
         self.ask: Ask | None = None
+
+    def give_key(self, provider: str, key: str | None) -> Source | None:
+        """Use this key from the next request on, None: no longer; whose key is used now. May wait for a keyring.
+
+        Raises:
+            BadInput: a provider without keys, or a key that is none.
+        """
+        self._ports.keys.give(provider, key)
+        self._ports.keys.get(provider)
+        return self._ports.keys.source(provider)
 
     # --- workspaces ---
 
@@ -228,7 +240,8 @@ class Host:
     def _toolbox(self, door: WorkspaceRoot | None, blobs: BlobStore, journal: Journal) -> Tools:
         if door is None:
             return _NoTools()
-        return Toolbox(door, blobs, lambda: journal.state.facts.outputs, limits=self._ports.limits.tools)
+        recall = make_recall(self._ports, lambda: journal.state)
+        return Toolbox(door, blobs, lambda: journal.state.facts.outputs, recall, limits=self._ports.limits.tools)
 
     def counter_changed(self) -> None:
         """The rank table was loaded: every open session counts again and tells its number."""
@@ -270,6 +283,16 @@ class Host:
         """Sessions of one open workspace, the newest first."""
         self._root(root)
         return list_sessions(self._ports.files, self._ports.home, workspace_key(self._real(root)))
+
+    async def search(self, root: str, text: str, limit: int) -> SessionsFound:
+        """Sessions of one open workspace in which words were said, at most `limit`. Cancelling ends it soon.
+
+        Raises:
+            BadInput: the root is not open.
+        """
+        synced = {session_id: actor.synced_seq for session_id, actor in self._actors.items()}
+        listed = await asyncio.to_thread(self.list_sessions, root)
+        return await search_sessions(self._ports, self._real(root), listed, synced, text, limit)
 
     async def fork(self, session_id: str, at_seq: int | None = None) -> SessionActor:
         """A new session with the history of another up to a seq, opened; the parent does not change."""

@@ -28,5 +28,9 @@ class Bounds:
     owner_reads: int = 50
     """How often a busy lock is looked at, a millisecond apart, before its owner counts as unknown."""
 
+    indexed_passages: int = 3_000
+    """Passages that one search puts into the index, about 2 s of work; the rest of the logs is searched as it is, and
+    indexed by later searches."""
+
 
 BOUNDS = Bounds()

@@ -51,6 +51,11 @@ class ReadOutputArguments(Arguments):
     characters: int = Field(16000, ge=1, description="How many characters to show.")
 
 
+class RecallArguments(Arguments):
+    query: str = Field(min_length=1, max_length=2000, description='Words to look for; a phrase in "double quotes".')
+    limit: int = Field(5, ge=1, description="Most passages to show, at most 20; fewer are shown longer.")
+
+
 A = TypeVar("A", bound=Arguments)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from ullage.core.messages import BlobRef, Op, ToolFacts
-from ullage.core.ports import Blobs, ToolOutcome
+from ullage.core.ports import Blobs, Recall, ToolOutcome
 from ullage.tools.limits import Limits
 from ullage.workspace.root import WorkspaceRoot
 from ullage.workspace.walk import Budget, Stop
@@ -14,11 +14,15 @@ from ullage.workspace.walk import Budget, Stop
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The world of one call. `allowed_refs()` gives the shortened results this session may page through."""
+    """The world of one call.
+
+    `allowed_refs()` gives the shortened results this session may page through; `recall` searches what was said in it.
+    """
 
     root: WorkspaceRoot
     blobs: Blobs
     allowed_refs: Callable[[], Collection[BlobRef]]
+    recall: Recall
     limits: Limits
     budget: Budget
 

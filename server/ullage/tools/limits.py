@@ -39,5 +39,11 @@ class Limits:
     page_characters: int = 32_000
     """Most characters one `read_output` gives back."""
 
+    recall_hits: int = 20
+    """Most passages one `recall` gives back."""
+
+    recall_characters: int = 8_000
+    """Most characters of passages one `recall` gives back, shared by all of them."""
+
     noted_paths: int = 20
     """Most paths a search writes into its facts."""

@@ -1,4 +1,4 @@
-"""The reading tools of one workspace, behind the `Tools` port.
+"""The reading tools of one session, behind the `Tools` port.
 
 Whether a root is trusted enough to have tools at all is decided by whoever makes the toolbox.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from ullage.core.errors import ErrorReport, UllageError
 from ullage.core.messages import BlobRef, Op, ToolFacts
-from ullage.core.ports import Blobs, ToolOutcome, ToolSpec
+from ullage.core.ports import Blobs, Recall, ToolOutcome, ToolSpec
 from ullage.tools.arguments import (
     Arguments,
     GlobArguments,
@@ -23,6 +23,7 @@ from ullage.tools.arguments import (
     ListArguments,
     ReadArguments,
     ReadOutputArguments,
+    RecallArguments,
     parse_arguments,
     schema_of,
 )
@@ -33,6 +34,7 @@ from ullage.tools.limits import Limits
 from ullage.tools.list import list_entries
 from ullage.tools.read import read
 from ullage.tools.read_output import read_output
+from ullage.tools.recall import recall
 from ullage.workspace.root import WorkspaceRoot
 from ullage.workspace.walk import Budget
 
@@ -62,6 +64,12 @@ _TOOLS = {
     "read_output": _Tool(
         "Read more of an earlier tool result that was shortened.", ReadOutputArguments, read_output, Op.READ
     ),
+    "recall": _Tool(
+        "Search this whole conversation by words, also what is no longer in your context or was shortened.",
+        RecallArguments,
+        recall,
+        Op.SEARCH,
+    ),
 }
 
 
@@ -73,6 +81,7 @@ class Toolbox:
         root: WorkspaceRoot,
         blobs: Blobs,
         allowed_refs: Callable[[], Collection[BlobRef]],
+        recall: Recall,
         *,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -80,6 +89,7 @@ class Toolbox:
         self._root = root
         self._blobs = blobs
         self._allowed_refs = allowed_refs
+        self._recall = recall
         self._limits = limits or Limits()
         self._clock = clock
         self._specs = tuple(
@@ -106,7 +116,7 @@ class Toolbox:
         if tool is None:
             return _failed(ErrorReport("unknown_tool", f"There is no tool '{name}'.", _known()), Op.OTHER)
         budget = Budget(self._clock, self._clock() + self._limits.seconds, cancelled)
-        job = Job(self._root, self._blobs, self._allowed_refs, self._limits, budget)
+        job = Job(self._root, self._blobs, self._allowed_refs, self._recall, self._limits, budget)
         try:
             return tool.run(job, parse_arguments(tool.arguments, name, arguments))
         except UllageError as error:
