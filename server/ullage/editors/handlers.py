@@ -20,6 +20,7 @@ from ullage.editors import payloads_context as context
 from ullage.editors import payloads_session as session
 from ullage.editors.following import Following
 from ullage.editors.limits import Limits
+from ullage.editors.mapping_search import search_payload
 from ullage.editors.methods import METHODS
 from ullage.editors.protocol import PREFIX, Handler, Params
 from ullage.editors.roots import Roots
@@ -80,7 +81,7 @@ class Handlers:
 
     async def _search(self, params: session.SearchParams) -> session.SearchResult:
         found = await self.host.search(self.roots.named(params.root), params.query, params.limit)
-        return mapping.search_payload(found, self._limits)
+        return search_payload(found, self._limits)
 
     async def _open(self, params: session.OpenParams) -> session.SessionPayload:
         root = None if params.root is None else self.roots.named(params.root)

@@ -20,9 +20,7 @@ from ullage.core.events import (
     SessionForked,
     SessionRenamed,
 )
-from ullage.core.matching import Query, snippet
 from ullage.core.messages import Image, Message, Reasoning, ToolCall, ToolResult, Usage
-from ullage.core.passages import Passage
 from ullage.core.state import Config, Totals
 from ullage.core.views import (
     Shown,
@@ -50,7 +48,6 @@ from ullage.sessions.notices import Compacted, CompactionAnswer, Delta, Occupied
 if TYPE_CHECKING:
     from ullage.sessions.actor import SessionActor
     from ullage.sessions.inspection import CompactionPreview, Inspection
-    from ullage.sessions.searching import SessionsFound
     from ullage.storage.index import SessionSummary
 
 P = TypeVar("P", bound=base.Payload)
@@ -332,29 +329,6 @@ def preview_payload(preview: CompactionPreview) -> session.CompactResult:
         error=error_payload(preview.error),
     )
     return session.CompactResult(outcome=None, report=None, error=None, preview=would)
-
-
-def search_payload(found: SessionsFound, limits: Limits = _LIMITS) -> session.SearchResult:
-    """What was found."""
-    sessions = (
-        session.FoundPayload(
-            session=summary_payload(each.summary),
-            hits=tuple(_hit(hit.passage, found.query, limits) for hit in each.hits),
-        )
-        for each in found.sessions
-    )
-    return session.SearchResult(sessions=tuple(sessions), complete=found.complete)
-
-
-def _hit(passage: Passage, query: Query, limits: Limits) -> session.HitPayload:
-    return session.HitPayload(
-        seq=passage.seq,
-        at=passage.at,
-        message_id=passage.message_id,
-        kind=passage.kind,
-        label=passage.label[: limits.snippet_characters],
-        snippet=snippet(passage.text, query, limits.snippet_characters),
-    )
 
 
 # --- shared values ---
