@@ -19,7 +19,8 @@ from ullage.core.ports import TokenCounter
 
 _LEDGER = (
     "The host replaced the older part of this conversation by this record. It asks for nothing by itself: go on from "
-    "it with the active task and the messages after it, and do not repeat what is done.\n\n# Ledger\n\n"
+    "it with the active task and the messages after it, and do not repeat what is done. What it leaves out or shortens "
+    "is not lost: the tool `recall`, where there is one, finds it by words.\n\n# Ledger\n\n"
 )
 _SHORT_LEDGER = "What the host recorded of the older part of this conversation:\n\n"
 """For a ledger that is hardly longer than the introduction would be."""
