@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -31,6 +32,7 @@ import ullage.sessions.ports
 import ullage.storage.limits
 import ullage.wire.limits
 from ullage.core.errors import BadInput
+from ullage.providers.choosing import ProviderName
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -53,6 +55,9 @@ class Source(Enum):
 WORKSPACE_MAY_SET: Final = frozenset({"profile"})
 """What a workspace's own file may name."""
 
+
+EDITOR_MAY_NOT: Final = frozenset({"base_url"})
+"""What an editor may not name: a folder's own settings may reach an editor's, and this sends prompts and keys away."""
 
 BEFORE_EDITOR: Final = ("limits.editors.", "limits.wire.")
 """Beginnings of names that no editor can set: the server goes by them before it hears of an editor's settings."""
@@ -89,11 +94,28 @@ class Settings(BaseModel):
         default_factory=default_home,
         description="Where sessions are kept. Default: the platform's folder for a user's data.",
     )
+    provider: ProviderName | None = Field(
+        default=None,
+        description="What answers: anthropic or explorer. Without it, anthropic when a model is set and there is a "
+        "key for it or a base_url, else the offline explorer (docs/providers.md).",
+    )
     model: str | None = Field(
         default=None,
         min_length=1,
         max_length=200,
-        description="Name of the model that answers. Without one, the provider's own default.",
+        description="Name of the model that answers. Without one, the offline explorer answers.",
+    )
+    base_url: str | None = Field(
+        default=None,
+        max_length=2_000,
+        description="Address of an endpoint that speaks the Messages API, instead of Anthropic's. Everything a "
+        "session says goes there, and so does the key.",
+    )
+    summary_model: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Name of the model that writes summaries. Without one, the model that answers.",
     )
     window: int | None = Field(
         default=None,
@@ -127,6 +149,16 @@ class Settings(BaseModel):
     @classmethod
     def _absolute(cls, home: Path) -> Path:
         return home.expanduser().absolute()
+
+    @field_validator("base_url")
+    @classmethod
+    def _address(cls, url: str | None) -> str | None:
+        parts = urlsplit(url or "")
+        if url is not None and (parts.scheme not in ("http", "https") or not parts.hostname):
+            raise ValueError("it must begin with http:// or https:// and name a host")
+        if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+            raise ValueError("no user, password or query may stand in it; a key has its own place")
+        return url
 
     @model_validator(mode="after")
     def _output_fits(self) -> Self:
@@ -196,6 +228,10 @@ def _check_names(source: Source, named: Mapping[str, Any]) -> None:
             )
         if name not in known:
             raise BadInput(f"{source.value}: there is no setting {name!r}", hint="docs/settings.md has them all.")
+        if source is Source.EDITOR and name in EDITOR_MAY_NOT:
+            raise BadInput(
+                f"an editor may not set {name!r}", hint=f"Set {variable(name)}, or write it into {user_file()}."
+            )
         if source is Source.EDITOR and name.startswith(BEFORE_EDITOR):
             raise BadInput(
                 f"{source.value}: {name} is needed before an editor can say anything",

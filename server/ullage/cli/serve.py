@@ -7,9 +7,8 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,10 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 from ullage import settings
 from ullage.core.errors import BadInput
 from ullage.core.events import SessionConfigured
+from ullage.core.messages import Image
 from ullage.core.ports import Provider, TokenCounter
 from ullage.core.state import Config
-from ullage.providers.limits import Limits as ProviderLimits
+from ullage.providers.anthropic import World
+from ullage.providers.choosing import Providers, Wanted
+from ullage.providers.keys import Keys, MaskingFilter
 from ullage.providers.tokens import ApproximateCounter, counter_if_loaded, load_in_background
+from ullage.storage.blobs import BlobStore
+from ullage.storage.files import Files
 from ullage.storage.ids import new_session_id
 
 if TYPE_CHECKING:
@@ -45,12 +49,16 @@ def run(args: argparse.Namespace) -> int:
     """
     from ullage.editors.serving import run_stdio
 
+    keys = Keys()
+    keys.take(os.environ)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    server = make_server(args, os.environ)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(MaskingFilter(keys))
+    server = make_server(args, os.environ, keys)
     return run_stdio(server, server.close)
 
 
-def make_server(args: argparse.Namespace, environ: Mapping[str, str]) -> LspServer:
+def make_server(args: argparse.Namespace, environ: Mapping[str, str], keys: Keys | None = None) -> LspServer:
     """The server of one editor.
 
     Raises:
@@ -59,22 +67,29 @@ def make_server(args: argparse.Namespace, environ: Mapping[str, str]) -> LspServ
     from ullage.editors.lsp import LspServer
 
     limits = settings.load(args).limits
+    chosen: list[Providers] = []
     return LspServer(
-        make_host(args, environ),
+        make_host(args, environ, keys, chosen.append),
         lambda: new_session_id(now()),
         limits.editors,
         limits.wire,
-        load_counter=load_ranks,
+        load_counter=partial(load, chosen),
     )
 
 
-def make_host(args: argparse.Namespace, environ: Mapping[str, str]) -> Callable[[Mapping[str, Any]], Host]:
-    """A function from the editor's settings to a host.
+def make_host(
+    args: argparse.Namespace,
+    environ: Mapping[str, str],
+    keys: Keys | None = None,
+    made: Callable[[Providers], None] = lambda providers: None,
+) -> Callable[[Mapping[str, Any]], Host]:
+    """A function from the editor's settings to a host; `made` hears which providers it has.
 
     Raises:
         BadInput: the script cannot be read.
     """
     scripted = _scripted(environ.get(SCRIPT))
+    own_keys = keys or Keys()
 
     def make(said: Mapping[str, Any]) -> Host:
         from ullage.sessions.host import Host
@@ -82,20 +97,35 @@ def make_host(args: argparse.Namespace, environ: Mapping[str, str]) -> Callable[
         from ullage.storage.files import DiskFiles
 
         resolved = settings.load(args, said)
+        files, home = DiskFiles(), resolved.settings.home
+        world = World(load=partial(load_image, files, home))
+        providers = Providers(_wanted(resolved.settings), own_keys, counter, resolved.limits.providers, world)
+        made(providers)
         ports = Ports(
-            files=DiskFiles(),
-            home=resolved.settings.home,
+            files=files,
+            home=home,
             clock=now,
             new_id=new_session_id,
             fence=partial(secrets.token_hex, 8),
             counter=counter,
-            provider=scripted or partial(_explorer, resolved.limits.providers),
-            summariser=lambda config: None,
+            provider=scripted or providers.provider,
+            summariser=(lambda config: None) if scripted else providers.summariser,
             limits=resolved.limits,
+            keys=own_keys,
         )
         return Host(ports, _configured(resolved.settings))
 
     return make
+
+
+def _wanted(chosen: settings.Settings) -> Wanted:
+    return Wanted(chosen.provider, chosen.model, chosen.base_url, chosen.summary_model)
+
+
+def load_image(files: Files, home: Path, image: Image) -> bytes | None:
+    """An image's bytes, whichever workspace holds it: its name is its hash, so there are no two."""
+    keys = files.list(home / "blobs")
+    return next((found for key in keys if (found := BlobStore(files, home, key).get(image.blob)) is not None), None)
 
 
 def _configured(chosen: settings.Settings) -> SessionConfigured:
@@ -123,6 +153,20 @@ def counter() -> TokenCounter:
     return counter_if_loaded() or ApproximateCounter()
 
 
+def load(chosen: Sequence[Providers], loaded: Callable[[], None]) -> None:
+    """What may take its time once the editor has its answer: the rank table, then the SDK where it will be used."""
+
+    def warm() -> None:
+        loaded()
+        try:
+            for providers in chosen[-1:]:
+                providers.warm()
+        except ImportError as error:
+            logging.getLogger(__name__).warning("The provider cannot be used: %s", error)
+
+    load_ranks(warm)
+
+
 def load_ranks(loaded: Callable[[], None]) -> None:
     """In the background; `loaded` is then called in that thread. When the table is damaged, counts stay rough and the
     log says so."""
@@ -134,26 +178,6 @@ def load_ranks(loaded: Callable[[], None]) -> None:
             loaded()
 
     load_in_background().add_done_callback(done)
-
-
-class _Counting:
-    """A `TokenCounter` that gets better once the rank table is there."""
-
-    @property
-    def encoding(self) -> str:
-        return counter().encoding
-
-    def count(self, text: str) -> int:
-        return counter().count(text)
-
-
-def _explorer(limits: ProviderLimits, config: Config) -> Provider:
-    """The embedded default. Its own window is the configured one, so that it refuses what would not fit."""
-    from ullage.providers.explorer import Explorer
-
-    if config.window is not None:
-        limits = replace(limits, explorer_window=config.window)
-    return Explorer(_Counting(), limits)
 
 
 def _scripted(path: str | None) -> Callable[[Config], Provider] | None:

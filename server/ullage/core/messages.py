@@ -189,3 +189,7 @@ def _count(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53:
         return value
     return None
+
+
+LIMIT_STOPS = frozenset({"max_tokens", "model_context_window_exceeded"})
+"""Stop reasons of an answer that a limit cut off."""

@@ -53,7 +53,7 @@ from ullage.core.inputs import (
     ToolFinished,
     Waiting,
 )
-from ullage.core.messages import ToolCall, ToolResult
+from ullage.core.messages import LIMIT_STOPS, ToolCall, ToolResult
 from ullage.core.state import Facts, State, ended_how, queued, turn_known
 from ullage.core.turn_flow import (
     answer_message,
@@ -163,7 +163,7 @@ def answered(turn: Turn, state: State, event: AnswerArrived) -> Step:
     if entering_steers(state):
         after = next_step(turn, state)
         return Step(after.turn, (Append((received,)), *after.commands))
-    stop = Stop.LENGTH if event.stop == "max_tokens" else Stop.DONE
+    stop = Stop.LENGTH if event.stop in LIMIT_STOPS else Stop.DONE
     return end_turn(turn, state, stop, None, before=(received,))
 
 

@@ -7,9 +7,9 @@ value is null, never absent.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 from pydantic.alias_generators import to_camel
 
 from ullage.core.context import Strategy
@@ -115,7 +115,9 @@ class ReportPayload(Payload):
 class EditorSettings(Payload):
     """Settings an editor may send; null leaves a setting to the sources below the editor (see settings.md)."""
 
+    provider: Literal["explorer", "anthropic"] | None = Field(default=None, description="What answers.")
     model: str | None = Field(default=None, description="Name of the model that answers.")
+    summary_model: str | None = Field(default=None, description="Name of the model that writes summaries.")
     window: int | None = Field(default=None, description="The model's whole context, in tokens.")
     output_cap: int | None = Field(default=None, description="Tokens kept free for an answer.")
     profile: str | None = Field(default=None, description="The way a session is kept inside its window.")
@@ -152,6 +154,25 @@ class Abilities(Payload):
     notifications: tuple[str, ...] = Field(description="Notifications the server sends.")
     images: bool = Field(description="Whether prompts may hold images.")
     update_bytes: int = Field(description="Most bytes of tool text in one update.")
+
+
+# --- keys ---
+
+
+class AuthParams(Payload):
+    """A provider's key, as a person typed it. Kept in memory only, for this process."""
+
+    provider: str = Field(max_length=100, description="Whose key it is: anthropic.")
+    key: SecretStr | None = Field(description="The key. Null forgets the one that was given before.")
+
+
+class AuthPayload(Payload):
+    """What there is now. A key itself is never sent."""
+
+    provider: str = Field(description="Whose key it is.")
+    source: Literal["editor", "environment", "keyring"] | None = Field(
+        description="Where the key that is used comes from; null when there is none."
+    )
 
 
 # --- roots ---

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`explorer_*`: how much the offline explorer reads and says. The figures are ours."""
+    """`explorer_*`: how much the offline explorer reads and says; `anthropic_*`: how long a model is waited for. The
+    figures are ours."""
 
     explorer_window: int = 32_000
     """Tokens of context it pretends to have; small, so that a session shows what happens when one fills."""
@@ -59,3 +60,18 @@ class Limits:
 
     explorer_pace: float = 0.0
     """Seconds waited between two pieces, for demonstrations."""
+
+    anthropic_tries: int = 5
+    """Most times that one request is sent; after the first time, only as long as nothing was answered."""
+
+    anthropic_first_wait: float = 1.0
+    """Seconds before the second try, twice as many before each one after it, where the provider says nothing."""
+
+    anthropic_longest_wait: float = 60.0
+    """Seconds of the longest wait. A provider that asks for more is not waited for: the turn ends and says so."""
+
+    anthropic_connect: float = 10.0
+    """Seconds that connecting may take, and asking for what is known of a model."""
+
+    anthropic_silence: float = 180.0
+    """Seconds without a byte after which a stream is given up; the API itself sends one at least every few seconds."""

@@ -32,7 +32,7 @@ from ullage.core.inputs import (
     Stopped,
     ToolFinished,
 )
-from ullage.core.messages import Op, Part, Text, ToolCall, ToolFacts, ToolResult, clean_text
+from ullage.core.messages import LIMIT_STOPS, Op, Part, Text, ToolCall, ToolFacts, ToolResult, clean_text
 from ullage.core.ports import Answer, Blobs, ProviderFailure, ReasoningDelta, Retrying, TextDelta, ToolOutcome, Tools
 from ullage.core.requests import Request
 from ullage.core.state import State
@@ -171,7 +171,7 @@ class Effects:
             self._post(SampleFailed(plan, _BROKEN, model=request.model))
             return
         text = "\n".join(part.text for part in answer.parts if isinstance(part, Text))
-        summary = None if answer.stop == "max_tokens" else parse_summary(text)
+        summary = None if answer.stop in LIMIT_STOPS else parse_summary(text)
         if summary is None:
             self._post(SampleFailed(plan, _NO_SUMMARY, answer.usage, answer.model))
         else:

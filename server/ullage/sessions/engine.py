@@ -52,7 +52,7 @@ from ullage.core.events import (
 from ullage.core.messages import ToolCall
 from ullage.core.ports import ModelCard, Provider, Summariser, TokenCounter, Tools, ToolSpec
 from ullage.core.requests import Request, RequestTool
-from ullage.core.state import Config, MessageItem, State
+from ullage.core.state import MessageItem, State
 from ullage.sessions.ports import Limits, Ports
 from ullage.sessions.prompt import system_prompt
 
@@ -65,7 +65,6 @@ class Engine:
         self._system = system_prompt(root)
         self._profile: Profile = ULLAGE
         self._memo = Memo()
-        self._providers: dict[Config, Provider] = {}
         self._fixed: tuple[object, FixedPart] | None = None
 
     # --- what the session works with ---
@@ -94,10 +93,7 @@ class Engine:
 
     def provider(self, state: State) -> Provider:
         """What answers, for the session's configuration."""
-        config = state.facts.config
-        if config not in self._providers:
-            self._providers = {config: self._ports.provider(config)}
-        return self._providers[config]
+        return self._ports.provider(state.facts.config)
 
     def summariser(self, state: State) -> Summariser | None:
         return self._ports.summariser(state.facts.config)

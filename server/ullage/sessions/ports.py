@@ -14,6 +14,7 @@ from ullage.core.inputs import Allowed, Denied
 from ullage.core.messages import ToolCall
 from ullage.core.ports import Provider, Summariser, TokenCounter, ToolSpec
 from ullage.core.state import Config
+from ullage.providers.keys import Keys
 from ullage.storage.files import Files
 
 Ask = Callable[[str, ToolCall, ToolSpec], Awaitable[Allowed | Denied]]
@@ -35,7 +36,8 @@ class Ports:
     """The world of a host.
 
     `clock` gives UTC milliseconds, `new_id` session ids for such a moment, `fence` a fresh random word. `counter` is
-    asked before each use: it gives the rough counter until the rank table is loaded.
+    asked before each use: it gives the rough counter until the rank table is loaded. So are `provider` and
+    `summariser`: a key may come later.
     """
 
     files: Files
@@ -47,3 +49,4 @@ class Ports:
     provider: Callable[[Config], Provider]
     summariser: Callable[[Config], Summariser | None]
     limits: Limits = field(default_factory=Limits)
+    keys: Keys = field(default_factory=Keys)
