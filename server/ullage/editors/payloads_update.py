@@ -245,7 +245,7 @@ DurableUpdate = (
 
 
 class SessionUpdate(Payload):
-    """One thing that happened in a session. Durable ones have a seq, in ascending order with gaps; the others have none."""
+    """One thing that happened in a session. Durable ones have a seq, ascending with gaps; the others have none."""
 
     session_id: SessionId
     seq: Seq | None = Field(description="Its place in the log; null for deltas and retries.")
