@@ -35,6 +35,18 @@ async def check_list(editor: Editor) -> None:
     assert (listed[0]["sessionId"], listed[0]["title"], listed[0]["damaged"]) == (one, "In the list", False)
 
 
+async def check_search(editor: Editor) -> None:
+    one = await editor.new(title="A needle, say")
+    await editor.ask("session/prompt", one, text="Where did 端口 54329 go?", turnId="t1")
+    found = await editor.request("ullage/session/search", {"query": "端口 54329"})
+    [each] = [each for each in found["sessions"] if each["session"]["sessionId"] == one]
+    [prompt] = [update for update in editor.updates(one) if update["update"]["kind"] == "prompt"]
+    [hit] = each["hits"]
+    assert (hit["seq"], hit["kind"], hit["messageId"]) == (prompt["seq"], "prompt", "t1/u")
+    assert hit["snippet"] == "Where did 端口 54329 go?" and found["complete"]
+    assert (await editor.request("ullage/session/search", {"query": "'\" OR *"}))["complete"]
+
+
 async def check_open(editor: Editor) -> None:
     one = await editor.new()
     await editor.ask("session/rename", one, title="Opened")
@@ -190,6 +202,7 @@ class Row:
 ROWS = (
     Row("session/new", check_new, "unknown_root", {"root": "/nowhere"}),
     Row("session/list", check_list, "bad_root", {"root": "vscode-remote://x/y"}),
+    Row("session/search", check_search, "unknown_root", {"root": "/nowhere", "query": "x"}),
     Row("session/open", check_open, "bad_input", {"sessionId": "../../etc"}),
     Row("session/prompt", check_prompt, "session_not_open", NOBODY | {"text": "x"}),
     Row("session/cancel", check_cancel, "session_not_open", model="stalling"),
