@@ -36,9 +36,12 @@ def prior(model: str) -> int:
 
 
 def ratio(facts: Facts, model: str) -> int:
-    """The ratio for a model: its family's prior, and what this session's answers say."""
+    """The ratio for a model: its family's prior, and what this session's answers say.
+
+    Never below our own count: one odd step could lower it, and a projection that is too low is the worse mistake.
+    """
     known = next((billed for billed in reversed(facts.ratios) if _same(billed.model, model)), Billed(model, 0, 0))
-    return _ratio(known, prior(model))
+    return max(ONE, _ratio(known, prior(model)))
 
 
 def _ratio(known: Billed, before: int) -> int:

@@ -7,11 +7,13 @@ first, and results that arrived in between follow. The order is that of the file
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from ullage.context.limits import BOUNDS
 from ullage.core.messages import Image, Opaque, Part, Reasoning, Text, ToolCall, Usage
 from ullage.core.ports import TokenCounter
+from ullage.core.ratio import corrected, prior
 from ullage.importers.images import picture
 from ullage.importers.records import (
     Damage,
@@ -51,7 +53,8 @@ KINDS: Final = {
     "user: command": "a message that no person typed: output of a local command, a notice of the program",
     "user: interrupted": "the turn ends as cancelled",
     "user: compact summary": "the ledger of the checkpoint whose boundary stands before it",
-    "assistant": "an answer, joined with the records of the same message id; its usage is counted once",
+    "assistant": "an answer, joined with the records of the same message id; its usage is counted once, and "
+    "estimated where the file only has what was known when the answer began",
     "assistant: synthetic": "kept whole: no call was made",
     "sidechain: user": "kept whole: another agent's conversation",
     "sidechain: assistant": "kept whole: another agent's conversation; its usage is booked once",
@@ -87,7 +90,7 @@ _INTERRUPTED: Final = "[Request interrupted by user"
 def read(content: bytes, counter: TokenCounter) -> Imported:
     """Import a session. Never raises: what can't be read is named in `damage`."""
     records, damage = parse(content)
-    return tell(_Reader(records, damage).reading(), counter)
+    return tell(_Reader(records, damage, counter).reading(), counter)
 
 
 @dataclass(slots=True)
@@ -101,8 +104,8 @@ class _Joined:
 
 
 class _Reader:
-    def __init__(self, records: list[tuple[int, Record]], damage: list[Damage]) -> None:
-        self.records, self.damage = records, damage
+    def __init__(self, records: list[tuple[int, Record]], damage: list[Damage], counter: TokenCounter) -> None:
+        self.records, self.damage, self.counter = records, damage, counter
         self.kinds: Counter[str] = Counter()
         self.images: dict[str, bytes] = {}
         self.said: list[Said] = []
@@ -211,13 +214,33 @@ class _Reader:
         answer = self.joined[key]
         model: list[What] = [Configured(answer.model)] if answer.model else []
         stop = answer.stop or ("tool_use" if any(isinstance(p, ToolCall) for p in answer.parts) else "end_turn")
-        return [*model, Answer(tuple(answer.parts), _usage(answer.usage), stop, answer.model)]
+        return [*model, Answer(tuple(answer.parts), self._usage(answer), stop, answer.model)]
 
     def _aside(self, key: str, told: set[str]) -> list[What]:
         if key in told:
             return []
         told.add(key)
-        return [Aside(_usage(self.joined[key].usage), self.joined[key].model)]
+        return [Aside(self._usage(self.joined[key]), self.joined[key].model)]
+
+    def _usage(self, answer: _Joined) -> Usage:
+        """The usage of an answer. Without a stop reason the file holds what was known when the answer began.
+
+        Its `output_tokens` are a placeholder then, and what the answer said is estimated where that is more.
+        """
+        usage = _usage(answer.usage)
+        if answer.stop or usage.prompt is None:
+            return usage
+        said = sum(self._said(part) for part in answer.parts)
+        return replace(usage, completion=max(usage.completion or 0, corrected(said, prior(answer.model))))
+
+    def _said(self, part: Part) -> int:
+        match part:
+            case Text(text) | Reasoning(text):
+                return self.counter.count(text)
+            case ToolCall():
+                return self.counter.count(part.name) + self.counter.count(part.arguments) + BOUNDS.call_framing
+            case _:
+                return 0
 
     def _user(self, message: Record) -> list[What]:
         results: list[What] = []

@@ -73,6 +73,11 @@ _TOOLS = {
 }
 
 
+def tool_specs() -> tuple[ToolSpec, ...]:
+    """Every tool as the model is told of it, sorted by name."""
+    return tuple(ToolSpec(name, tool.description, schema_of(tool.arguments)) for name, tool in sorted(_TOOLS.items()))
+
+
 class Toolbox:
     """Implements `Tools`. The root stays the caller's: close it when no call is running any more."""
 
@@ -92,9 +97,7 @@ class Toolbox:
         self._recall = recall
         self._limits = limits or Limits()
         self._clock = clock
-        self._specs = tuple(
-            ToolSpec(name, tool.description, schema_of(tool.arguments)) for name, tool in sorted(_TOOLS.items())
-        )
+        self._specs = tool_specs()
 
     def specs(self) -> Sequence[ToolSpec]:
         """Every tool, sorted by name; the same objects for the toolbox's whole life."""
