@@ -54,12 +54,24 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     for handler in logging.getLogger().handlers:
         handler.addFilter(MaskingFilter(keys))
-    server = make_server(args, os.environ, keys)
-    return run_stdio(server, server.close)
+    chosen: list[Providers] = []
+    server = make_server(args, os.environ, keys, chosen)
+
+    async def close() -> None:
+        await server.close()
+        for providers in chosen:
+            await providers.close()
+
+    return run_stdio(server, close)
 
 
-def make_server(args: argparse.Namespace, environ: Mapping[str, str], keys: Keys | None = None) -> LspServer:
-    """The server of one editor.
+def make_server(
+    args: argparse.Namespace,
+    environ: Mapping[str, str],
+    keys: Keys | None = None,
+    chosen: list[Providers] | None = None,
+) -> LspServer:
+    """The server of one editor; `chosen` is given the providers it has.
 
     Raises:
         BadInput: a setting, or the script.
@@ -67,7 +79,7 @@ def make_server(args: argparse.Namespace, environ: Mapping[str, str], keys: Keys
     from ullage.editors.lsp import LspServer
 
     limits = settings.load(args).limits
-    chosen: list[Providers] = []
+    chosen = [] if chosen is None else chosen
     return LspServer(
         make_host(args, environ, keys, chosen.append),
         lambda: new_session_id(now()),

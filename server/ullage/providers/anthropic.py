@@ -106,6 +106,12 @@ class Anthropic:
         except Exception as error:
             raise self._told(error, request.tokens).failure from None
 
+    async def close(self) -> None:
+        """Let go of connections that wait for a next request."""
+        if self._client is not None:
+            await self._client[1].close()
+            self._client = None
+
     # --- one call ---
 
     async def _once(self, client: AsyncAnthropic, body: dict[str, Any]) -> AsyncGenerator[ProviderEvent, None]:

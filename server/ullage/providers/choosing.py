@@ -60,6 +60,11 @@ class Providers:
             self._keys.get(ANTHROPIC)
             import_sdk()
 
+    async def close(self) -> None:
+        """Let go of every connection."""
+        for model in self._models.values():
+            await model.close()
+
     def _model(self, config: Config) -> str | None:
         """The model that answers, or None where the explorer does."""
         wanted, model = self._wanted, config.model or self._wanted.model
