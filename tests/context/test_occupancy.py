@@ -136,8 +136,8 @@ def test_the_estimate_is_the_sum_of_its_messages(seed: int) -> None:
         (Opaque("p", "m", "y" * 81), 21),
         (image(5_000_000), 1_600),
         (ToolCall("c" * 8, "read", "x" * 40), 4 + 1 + 10 + 2),
-        (ToolResult("c" * 8, "x" * 40), 10),
-        (ToolResult("c", "x" * 40, images=(image(),)), 1_610),
+        (ToolResult("c" * 8, "x" * 40), 6 + 10),
+        (ToolResult("c", "x" * 40, images=(image(),)), 6 + 1_610),
     ],
 )
 def test_framing(part: Part, tokens: int) -> None:
