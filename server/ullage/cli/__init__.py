@@ -20,6 +20,8 @@ from ullage.core.errors import UllageError
 COMMANDS: Final = {
     "serve": "answer an editor over stdin and stdout",
     "demo": "show a session of a folder, without a key and without changing anything",
+    "replay": "show how a recorded session of another agent would have fared",
+    "compact": "bring a history from stdin within a budget of tokens, without a server and without a model",
 }
 """Subcommand to what it does; `ullage.cli.<name>` does it."""
 
