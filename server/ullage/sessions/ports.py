@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import ullage.context.limits
 import ullage.core.limits
@@ -15,7 +18,9 @@ from ullage.core.messages import ToolCall
 from ullage.core.ports import Provider, Summariser, TokenCounter, ToolSpec
 from ullage.core.state import Config
 from ullage.providers.keys import Keys
-from ullage.storage.files import Files
+
+if TYPE_CHECKING:
+    from ullage.storage.files import Files
 
 Ask = Callable[[str, ToolCall, ToolSpec], Awaitable[Allowed | Denied]]
 """Ask a person about a call of the named session."""
@@ -29,6 +34,11 @@ class Limits:
     context: ullage.context.limits.Limits = field(default_factory=ullage.context.limits.Limits)
     tools: ullage.tools.limits.Limits = field(default_factory=ullage.tools.limits.Limits)
     workspace: ullage.workspace.limits.Limits = field(default_factory=ullage.workspace.limits.Limits)
+
+
+async def pause(milliseconds: int) -> None:
+    """Wait in real time."""
+    await asyncio.sleep(milliseconds / 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,4 +59,8 @@ class Ports:
     provider: Callable[[Config], Provider]
     summariser: Callable[[Config], Summariser | None]
     limits: Limits = field(default_factory=Limits)
+    pause: Callable[[int], Awaitable[None]] = pause
+    """Waits so many milliseconds."""
+    ticks: Callable[[], float] = time.monotonic
+    """Seconds that only ever grow."""
     keys: Keys = field(default_factory=Keys)
