@@ -54,7 +54,8 @@ def parse_query(text: str) -> Query:
 
 
 def _bare(word: str) -> str:
-    return word.strip(_AROUND) or word
+    bare = word.strip(_AROUND)
+    return bare if any(map(str.isalnum, bare)) else word
 
 
 def _pairs(word: str) -> Iterator[str]:

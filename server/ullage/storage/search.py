@@ -68,8 +68,11 @@ class Search:
         self._index = index_path(home, key)
 
     def sessions(self) -> list[str]:
-        """Ids of the sessions there are, oldest first."""
-        names = self._files.list(sessions_folder(self._home, self._key))
+        """Ids of the sessions there are, oldest first; none where the folder can't be read."""
+        try:
+            names = self._files.list(sessions_folder(self._home, self._key))
+        except OSError:
+            return []
         ids = (name.removesuffix(".jsonl") for name in names if name.endswith(".jsonl"))
         return [session for session in ids if is_session_id(session)]
 
