@@ -7,6 +7,7 @@ and no child's environment: `take` removes it from the environment, and `mask` b
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 from collections.abc import MutableMapping
@@ -47,10 +48,14 @@ class Keys:
         return f"Keys({', '.join(sorted({*self._given, *self._taken})) or 'none'})"
 
     def take(self, environ: MutableMapping[str, str]) -> None:
-        """Take the keys out of the environment, so that no process that we start inherits them."""
+        """Take the keys out of the environment, so that no process that we start inherits them, or finds them in what
+        the system shows of ours."""
         for provider, variable in VARIABLES.items():
-            if key := environ.pop(variable, "").strip():
+            if key := environ.get(variable, "").strip():
                 self._taken[provider] = key
+                if environ is os.environ:
+                    _wipe(variable)
+            environ.pop(variable, None)
 
     def give(self, provider: str, key: str | None) -> None:
         """What a person said in the editor; None or nothing takes it back.
@@ -114,6 +119,17 @@ class MaskingFilter(logging.Filter):
         if record.exc_text:
             record.exc_text = self._keys.mask(record.exc_text)
         return True
+
+
+def _wipe(variable: str) -> None:
+    """Overwrite a variable where it lies: unsetting it leaves its text in what `/proc/<pid>/environ` shows."""
+    import ctypes
+
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_void_p
+    address = getenv(variable.encode())
+    if address:
+        ctypes.memset(address, ord("x"), len(ctypes.string_at(address)))
 
 
 def has_keyring() -> bool:
