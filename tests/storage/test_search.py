@@ -460,6 +460,11 @@ def test_another_log_under_the_same_name(tmp_path: Path) -> None:
     writer.path.write_bytes(backup)
     assert texts(tmp_path, "needle") == ["needle 0"]
     assert texts(tmp_path, "needle") == ["needle 0"]
+    other = new_writer(tmp_path / "elsewhere")
+    other.write(prompt("t0", "needle X"), TurnStarted("t0"))
+    other.write(prompt("t1", "needle Y"), TurnStarted("t1"))
+    writer.path.write_bytes(other.path.read_bytes())
+    assert sorted(texts(tmp_path, "needle")) == ["needle X", "needle Y"], "lines of the same length, at the same places"
 
 
 def test_a_removed_session_leaves_the_index(tmp_path: Path) -> None:
