@@ -1,0 +1,28 @@
+"""The context engine, and its server-free API: `Conversation` and what it gives back.
+
+Importing this package loads nothing; a name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ullage.context.conversation import Compacted as Compacted
+    from ullage.context.conversation import Conversation as Conversation
+    from ullage.context.conversation import conversation_of as conversation_of
+    from ullage.context.settle import settled as settled
+
+_HOME = {
+    "Compacted": "conversation",
+    "Conversation": "conversation",
+    "conversation_of": "conversation",
+    "settled": "settle",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

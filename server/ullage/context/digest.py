@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ullage.context.ledger import HEADINGS
 from ullage.context.limits import LIMITS, Limits
 from ullage.context.shorten import clip, clip_tokens
+from ullage.context.words import STATEMENT, weight
+from ullage.core.exact import HEADINGS
 from ullage.core.messages import Role
 from ullage.core.ports import TokenCounter
 from ullage.core.state import CommandFact, Facts, MessageItem, State
@@ -19,6 +20,10 @@ from ullage.core.state import CommandFact, Facts, MessageItem, State
 _OBJECTIVE, _DECISIONS, _MUTATIONS, _VERIFICATION, _ACTIVE, _RISKS, _NEXT = HEADINGS
 _NOTHING = "- No evidence."
 _COMMAND_CHARS = 300
+ERROR_TITLE = "- Newest error: "
+WRITTEN_TITLE = "Files written, newest first:"
+READ_TITLE = "Files read, newest first:"
+COMMANDS_TITLE = "Commands run, newest first:"
 
 
 @dataclass(slots=True)
@@ -78,16 +83,16 @@ def digest(state: State, most: int, counter: TokenCounter, limits: Limits = LIMI
         page.add(_ACTIVE, line)
     if facts.newest_error:
         error = clip_tokens(facts.newest_error, min(limits.error_tokens, max(0, page.left // 3)), counter)
-        page.add(_RISKS, "- Newest error: " + error)
+        page.add(_RISKS, ERROR_TITLE + error)
     written = _quoted(file.path for file in reversed(facts.files) if file.written)
     read = _quoted(file.path for file in reversed(facts.files) if not file.written)
-    page.add_all(_MUTATIONS, "Files written, newest first:", written, "files written")
-    page.add_all(_MUTATIONS, "Files read, newest first:", read, "files read")
+    page.add_all(_MUTATIONS, WRITTEN_TITLE, written, "files written")
+    page.add_all(_MUTATIONS, READ_TITLE, read, "files read")
     plan = last_said(state) if page.left > 0 else ""
-    if plan:
+    if plan and (not terse or weight(plan) >= STATEMENT):
         page.add(_NEXT, "- Last said: " + clip_tokens(plan, min(limits.plan_tokens, max(0, page.left // 2)), counter))
     commands = [_command(fact) for fact in reversed(facts.commands)]
-    page.add_all(_VERIFICATION, "Commands run, newest first:", commands, "commands")
+    page.add_all(_VERIFICATION, COMMANDS_TITLE, commands, "commands")
     if facts.title and not terse:
         page.add(_OBJECTIVE, f"- The session began with: {facts.title}")
     return page.text()

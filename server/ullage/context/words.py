@@ -20,12 +20,16 @@ from ullage.context.shorten import clip_tokens
 from ullage.core.context import Word
 from ullage.core.ports import TokenCounter
 
-FRAMING = 3
-"""What a word costs in a head beside its text, in tokens: its number and a line end."""
+FRAMING = "\n• "
+"""What a word costs in a head beside its text."""
 LEAST = 60
 """No word is clipped to less, in tokens."""
 LONG = 4
 """A word that takes more than one of so many parts of the room is no statement: it is a text with many."""
+COMPARED = 300
+"""So many of the newest statements are compared with each other."""
+ALIKE = 2
+"""Two statements have one subject when they share at least one of so many of the words of the shorter."""
 STATEMENT_CHARS = 1_000
 """A longer text is no statement."""
 STATEMENT = 2
@@ -49,7 +53,9 @@ _LABEL = re.compile(r"\s*(?:[-*]\s*)?[A-Za-z][\w ]{1,30}:\s")
 _NAMED = re.compile(r"\d|[$€£]\w|https?:|\w/\w|`[^`]+`|\"[^\"]+\"|\b[A-Z]{2,}\b|(?<=[a-z,:] )[A-Z][a-z]+|\b\w+_\w+\b")
 """Figures, money, addresses, paths, quotations, capitals and names inside a sentence."""
 
-_FILLERS = re.compile(r"\b(?:the|a|an|is|are|was|were|been|that|please|total|very|really|just)\s+", re.IGNORECASE)
+_FILLERS = re.compile(
+    r"\b(?:the|a|an|is|are|was|were|been|has|have|its|that|please|very|really|just)\s+", re.IGNORECASE
+)
 """Words that a telegram leaves out."""
 
 
@@ -94,13 +100,54 @@ def chosen(words: Iterable[Word], room: int, counter: TokenCounter) -> list[Word
     return [kept[place].word for place in sorted(kept)]
 
 
+def by_label(words: Iterable[Word]) -> list[Word]:
+    """Words with one label beside each other, each label where it stood first."""
+    groups: dict[str, list[Word]] = {}
+    for number, word in enumerate(words):
+        groups.setdefault(label(word.text) or str(number), []).append(word)
+    return [word for group in groups.values() for word in group]
+
+
+def label(text: str) -> str:
+    """The label that a one-line text begins with, colon and space included; empty if it has none."""
+    found = _LABEL.match(text)
+    return found[0] if found and "\n" not in text else ""
+
+
 def _choice(place: int, word: Word, counter: TokenCounter) -> _Choice:
-    return _Choice(place, word, weight(word.text), counter.count(word.text) + FRAMING)
+    return _Choice(place, word, weight(word.text), counter.count(FRAMING + word.text))
 
 
 def _ranked(statements: list[_Choice]) -> list[_Choice]:
-    """The weightiest first, and of equal weight the newest."""
-    return sorted(statements, key=lambda choice: (-choice.weight, -choice.place))
+    """The shortest first, so that most are kept; of equal ones the newest; last what a later one seems to replace."""
+    replaced = _replaced(statements)
+    return sorted(statements, key=lambda choice: (choice.place in replaced, choice.tokens, -choice.place))
+
+
+def _replaced(statements: list[_Choice]) -> set[int]:
+    """Places of statements that name other figures than a later one about the same subject.
+
+    A guess, so it only decides what goes first when something must.
+    """
+    told = [(choice.place, _subject(choice.word.text), _figures(choice.word.text)) for choice in statements]
+    told = told[-COMPARED:]
+    return {
+        place
+        for index, (place, subject, figures) in enumerate(told)
+        for _, other, others in told[index + 1 :]
+        if figures != others and len(subject & other) * ALIKE >= min(len(subject), len(other)) * (ALIKE - 1) > 0
+    }
+
+
+def _subject(text: str) -> frozenset[str]:
+    """What a statement is about: its longer words without figures and names, and without its label."""
+    words = _FILLERS.sub("", text.removeprefix(label(text))).split()
+    plain = (word.strip(".,:;!?()").lower() for word in words if not _NAMED.search(f"x {word}"))
+    return frozenset(word for word in plain if len(word) > 3 and not _RULE.fullmatch(word))
+
+
+def _figures(text: str) -> frozenset[str]:
+    return frozenset(word.strip(".,:;!?") for word in text.split()[1:] if _NAMED.search(f"x {word}"))
 
 
 def _tersely(statements: list[_Choice], room: int, counter: TokenCounter) -> list[_Choice]:
@@ -117,5 +164,5 @@ def _tersely(statements: list[_Choice], room: int, counter: TokenCounter) -> lis
 
 def _clipped(choice: _Choice, most: int, counter: TokenCounter) -> _Choice:
     word = choice.word
-    text = clip_tokens(word.text, most - FRAMING, counter, word.message_id)
-    return replace(choice, word=replace(word, text=text), tokens=counter.count(text) + FRAMING)
+    text = clip_tokens(word.text, most - counter.count(FRAMING), counter, word.message_id)
+    return replace(choice, word=replace(word, text=text), tokens=counter.count(FRAMING + text))
