@@ -15,7 +15,7 @@ from tests.context.test_handoff import VALID
 from ullage.context.assembly import assemble
 from ullage.context.compaction import Accepted, FixedPart, Rejected, gate, plan, plan_step, recovery_refusal
 from ullage.context.digest import digest
-from ullage.context.ledger import FACTS_LINE, HEADINGS, escape_headings, ledger_text, parse_summary, summary_of
+from ullage.context.ledger import FACTS_LINE, HEADINGS, escape_headings, ledger_text, summary_of
 from ullage.context.occupancy import budget, occupancy
 from ullage.context.profiles.ullage import ULLAGE
 from ullage.context.request import build, render
@@ -518,22 +518,6 @@ def test_a_models_ledger_outlives_a_compaction_without_one() -> None:
     again = check_compacts(log)
     assert summary_of(again.ledger) == "## Objective and constraints\n- mend it"
     assert again.ledger.count(FACTS_LINE) == 1
-
-
-@pytest.mark.parametrize(
-    ("answer", "summary"),
-    [
-        ("just text", "just text"),
-        ("<analysis>about <summary> tags</analysis><summary>\nthe ledger\n</summary>", "the ledger"),  # W-A8
-        ("<summary>one</summary> then <summary>two</summary>", "two"),
-        ("<summary>cut off", None),
-        ("<summary> </summary>", None),
-        (" \n", None),
-        ('<token-budget-handoff version="1">\nSoon', None),
-    ],
-)
-def test_parsing_a_summary(answer: str, summary: str | None) -> None:
-    assert parse_summary(answer) == summary
 
 
 def test_the_summary_request() -> None:

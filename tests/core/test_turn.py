@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import get_args
 
 import pytest
 
 from ullage.core import limits
-from ullage.core.context import Reason, Strategy
+from ullage.core.context import CompactionPlan, Reason, Strategy
 from ullage.core.events import AnswerReceived, CompactionFailed, PromptMode, SessionConfigured, Stop, TurnEnded
 from ullage.core.inputs import (
     CancelAsked,
@@ -484,8 +485,8 @@ def test_samples_run_out_and_the_same_compaction_goes_on_without_the_model() -> 
     bad = SampleFailed(of, error("empty"))
     check_turn(
         (planned(of), "summarise 1"),
-        (bad, "append usage_booked; summarise 2"),
-        (bad, "append usage_booked; summarise 3"),
+        (bad, "append usage_booked; summarise 2 after 375"),
+        (bad, "append usage_booked; summarise 3 after 750"),
         (bad, "append usage_booked; assemble without_model empty"),
         stage=stage,
     )
@@ -617,15 +618,60 @@ def test_a_disk_that_fills_before_the_stop_still_closes() -> None:
 # --- what the machine is not told ---
 
 
-def test_a_model_switch_during_a_compaction_refuses_its_checkpoint() -> None:
-    """The revision moved on, so the plan's source is not what is sent any more."""
+def switched(stage: Stage) -> None:
+    stage.record(SessionConfigured(model=f"other {len(stage.entries)}"))
+
+
+MADE: dict[str, Callable[[CompactionPlan], tuple[Input, str]]] = {
+    "a sample": lambda of: (sampled(of), "append usage_booked; "),
+    "no sample": lambda of: (SampleFailed(of, error("empty")), "append usage_booked; "),
+    "a replacement": lambda of: (gated(of), ""),
+    "a rejected summary": lambda of: (GateRejected(of, error("context_changed"), True), ""),
+    "a rejected replacement": lambda of: (GateRejected(of, error("context_changed"), False), ""),
+}
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_a_model_switch_under_an_automatic_compaction_plans_the_step_again(made: str) -> None:
+    """Nothing failed and no attempt was spent; the other model may not need a compaction at all."""
     stage = check_turn((prompt("t1"), START), (compact_first(), "plan_compaction threshold"))
-    of, before = plan(stage.state), stage.state.items
+    of = plan(stage.state, strategy=Strategy.MODEL)
+    check_turn((planned(of), "summarise 1"), stage=stage)
+    event, booked = MADE[made](of)
+    before = stage.state.items
+    switched(stage)
+    check_turn((event, f"{booked}compaction_ended cancelled; plan_step"), (proceed(), f"{CALL} 1"), stage=stage)
+    assert stage.state.items == before and stage.state.facts.attempts == 0
+    assert not any(isinstance(entry.event, CompactionFailed) for entry in stage.entries)
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_a_model_switch_under_a_manual_compaction_plans_it_again(made: str) -> None:
+    """Once for each switch; who asked is answered once, at the end."""
+    stage = check_turn((CompactAsked("k1", "keep the plan"), "plan_compaction manual keep the plan"))
+    for _ in range(2):
+        of = replace(plan(stage.state, Reason.MANUAL, Strategy.MODEL), instructions="keep the plan")
+        event, booked = MADE[made](of)
+        check_turn((planned(of), "summarise 1"), stage=stage)
+        switched(stage)
+        check_turn((event, f"{booked}plan_compaction manual keep the plan"), stage=stage)
+    of = plan(stage.state, Reason.MANUAL)
+    check_turn(
+        (planned(of), "assemble without_model"),
+        (gated(of), "commit_checkpoint"),
+        (CheckpointDone(report(of)), "compaction_ended committed k1"),
+        stage=stage,
+    )
+
+
+def test_a_model_switch_under_a_recovery_asks_the_other_model() -> None:
+    """Its window may be larger, and the guard is not spent."""
+    stage = check_turn(*ASKED, (overflow(50_000), "plan_compaction overflow 50000"))
+    of = plan(stage.state, Reason.OVERFLOW)
     check_turn((planned(of), "assemble without_model"), stage=stage)
-    stage.record(SessionConfigured(model="other"))
-    stage.send(gated(of))
-    assert stage.state.items == before
-    assert stage.state.facts.anomalies == (stage.state.facts.last_seq,)
+    switched(stage)
+    check_turn((gated(of), "compaction_ended cancelled; plan_step"), (proceed(), f"{CALL} 2"), stage=stage)
+    assert not stage.state.facts.overflow_spent
 
 
 def test_an_image_in_an_answer_is_no_reason_to_fail() -> None:

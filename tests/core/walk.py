@@ -19,6 +19,7 @@ from ullage.core.commands import (
     Command,
     CommitCheckpoint,
     CompactionEnded,
+    CompactionOutcome,
     DecideCalls,
     Finish,
     PlanCompaction,
@@ -28,7 +29,7 @@ from ullage.core.commands import (
     StopEffects,
     Summarise,
 )
-from ullage.core.context import Kept, Replacement, Strategy
+from ullage.core.context import Kept, Reason, Replacement, Strategy
 from ullage.core.events import (
     AnswerReceived,
     Event,
@@ -150,8 +151,10 @@ class Walk(book.Stage):
                 self.replies[turn_id] += 1
                 if stop is not None and not self.broken and turn_id in self.accepted:
                     assert ended_how(facts, turn_id) == stop, "an answer that the log does not know"
-            case CompactionEnded(ask_ids):
+            case CompactionEnded(ask_ids, outcome, reason):
                 self.told.update(ask_ids)
+                if outcome is CompactionOutcome.CANCELLED and reason is not Reason.MANUAL:
+                    self.due = False  # it was planned for another model: the step's next plan says
             case CommitCheckpoint():
                 self._commit(command)
                 return
@@ -196,7 +199,8 @@ class Walk(book.Stage):
     def _commit(self, command: CommitCheckpoint) -> None:
         """As the actor: at once, so that no cancel comes between."""
         self.effects.append(command)
-        self.committed = command.plan.revision == self.state.facts.revision and not self._one_in(10)
+        assert command.plan.revision == self.state.facts.revision, "a checkpoint that was planned for something else"
+        self.committed = not self._one_in(10)
         if not self.committed:
             return
         event = book.checkpoint(self.state, command.plan, command.replacement, command.report)

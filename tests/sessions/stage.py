@@ -44,6 +44,8 @@ from ullage.testing.validator import problems
 START = 1_790_000_000_000
 WINDOW = 16_000
 """Input budget 12,000, handoff line 8,400, compaction line 9,600."""
+LONGEST_PAUSE = 1_000
+"""Longest that samples wait for each other, in milliseconds."""
 SECONDS = 6
 """Longest that a test waits for something before it gives up: never a measure."""
 
@@ -114,6 +116,9 @@ class Stage:
     hosts: list[Host] = field(default_factory=list)
     asked: list[tuple[Request, int | None]] = field(default_factory=list)
     """Every request, with the window there was then."""
+    pauses: list[int] = field(default_factory=list)
+    """Milliseconds of all that was waited for, limits in time included."""
+    time_is_up: asyncio.Event = field(default_factory=asyncio.Event)
     _ids: Iterable[int] = field(default_factory=lambda: count(1))
     _models: list[ScriptedModel] = field(default_factory=list)
     _summarisers: list[ScriptedSummariser] = field(default_factory=list)
@@ -143,7 +148,14 @@ class Stage:
             lambda: self.counter,
             self._provider,
             lambda config: self.summariser,
+            pause=self._pause,
         )
+
+    async def _pause(self, milliseconds: int) -> None:
+        """Waiting between samples takes no time here; a limit in time is reached when a test says so."""
+        self.pauses.append(milliseconds)
+        if milliseconds > LONGEST_PAUSE:
+            await self.time_is_up.wait()
 
     def _provider(self, config: Config) -> _Current:
         return _Current(self)

@@ -230,20 +230,34 @@ async def test_cancelling_a_turn_cancels_its_compaction(stage: Stage, root: Path
     assert "CheckpointCommitted" not in kinds(actor)
 
 
-async def test_a_model_switch_under_a_compaction_keeps_the_old_context(stage: Stage, root: Path) -> None:
-    """The plan was made against another revision: nothing is committed, and the next attempt works."""
+async def test_a_model_switch_under_a_compaction_plans_it_again(stage: Stage, root: Path) -> None:
+    """The first plan was made for another revision: its summary is paid for and not used, and nobody is told no."""
     gate = asyncio.Event()
-    actor = await filled(stage, root, [say("Next.")], [gated(gate, good_summary()), good_summary()])
-    before = list(actor.state.items)
+    actor = await filled(stage, root, [say("Next.")], [gated(gate, good_summary("STALE")), good_summary("FRESH")])
     asked = asyncio.get_running_loop().create_task(actor.compact("c1"))
     await at_sample(stage)
     await actor.configure(SessionConfigured(model="another"))
     gate.set()
     answer = await asked
-    assert (answer.outcome, answer.error and answer.error.code) == (CompactionOutcome.FAILED, "context_changed")
-    assert list(actor.state.items) == before
-    assert [event.error.code for event in of_kind(actor, CompactionFailed)] == ["context_changed"]
-    assert (await actor.compact("c2")).outcome is CompactionOutcome.COMMITTED
+    assert answer.outcome is CompactionOutcome.COMMITTED
+    [checkpoint] = of_kind(actor, CheckpointCommitted)
+    assert "FRESH" in checkpoint.replacement.ledger and "STALE" not in checkpoint.replacement.ledger
+    assert not of_kind(actor, CompactionFailed) and actor.state.facts.summary_totals.calls == 2
+    assert stage.told.statuses() == ["started", "summarising", "started", "summarising", "gated", "committed"]
+
+
+async def test_a_switch_to_a_larger_model_needs_no_compaction_any_more(stage: Stage, root: Path) -> None:
+    """An automatic one goes back to its step, and the turn goes on."""
+    gate = asyncio.Event()
+    actor = await filled(stage, root, [say("It fits now.")], [gated(gate, good_summary())])
+    running = asking(actor, "t3", words(2_500))
+    await at_sample(stage)
+    await actor.configure(SessionConfigured(model="larger", window=64_000))
+    gate.set()
+    assert (await running).stop is Stop.DONE
+    assert not {"CheckpointCommitted", "CompactionFailed"} & set(kinds(actor))
+    assert actor.state.facts.attempts == 0
+    assert stage.told.statuses() == ["started", "summarising", "cancelled"]
 
 
 async def test_restored_files_are_of_the_workspace_and_no_secrets(stage: Stage, root: Path) -> None:

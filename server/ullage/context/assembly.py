@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.context.digest import digest
-from ullage.context.ledger import ledger_text, summary_of
+from ullage.context.ledger import fit_summary, ledger_text, summary_of, without_records
 from ullage.context.limits import LIMITS, Limits
 from ullage.context.profiles.profile import Profile
-from ullage.context.replacement import head_tokens
+from ullage.context.replacement import head_tokens, newest_records
 from ullage.context.shorten import clip_tokens
 from ullage.context.tail import fill_tail, image_note, sound
 from ullage.core.context import CompactionPlan, Kept, Replacement, RestoredFile, Word
@@ -85,12 +85,14 @@ def assemble(
     words = _words(source, apart)
     draft = _Draft(_bare(state, (), fence, counter), plan.target - sum(kept.tokens for kept in carried), counter)
     draft.put(task=tuple(_chosen(task, draft.left, counter)))
+    draft.put(records=newest_records(state.facts.records, draft.share(plan, shares.records), counter))
     draft.put(words=tuple(_chosen(words, draft.share(plan, shares.words), counter)))
     facts = digest(state, draft.share(plan, shares.digest), counter, limits)
     draft.put(ledger=ledger_text("", facts))
     draft.put(files=tuple(_fitted(files, draft.share(plan, shares.files), counter)))
     if text := summary if summary is not None else _earlier_summary(source):
-        draft.put(ledger=ledger_text(clip_tokens(text, draft.left * shares.summary // 100, counter), facts))
+        text = without_records(text, state.facts.records)
+        draft.put(ledger=ledger_text(fit_summary(text, draft.left * shares.summary // 100, counter), facts))
     pending = set(state.facts.open_turn.pending) if state.facts.open_turn else set()
     plain = summary is None
     tail = fill_tail(source.messages, source.units, draft.left, counter, plain=plain, pending=pending, apart=apart)

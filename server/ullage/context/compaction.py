@@ -13,6 +13,7 @@ from ullage.context.handoff import HandoffState, handoff_state, handoff_tokens, 
 from ullage.context.limits import BOUNDS, LIMITS, Limits
 from ullage.context.occupancy import FixedPart, count_message, lines, occupancy
 from ullage.context.profiles.profile import Profile
+from ullage.context.replacement import records_tokens
 from ullage.core.checkpoint import VERSION, checkpoint_problem
 from ullage.core.context import (
     Budget,
@@ -135,9 +136,13 @@ def plan(
     instructions: str = "",
     limit: int | None = None,
     has_summariser: bool = False,
+    may_ask: bool = True,
     limits: Limits = LIMITS,
 ) -> CompactionPlan | ErrorReport:
-    """What a compaction of this state will do, or why none makes sense. `limit` is the window a provider named."""
+    """What a compaction of this state will do, or why none makes sense. `limit` is the window a provider named.
+
+    Without `may_ask` a summariser there is is not asked (`core.breaker`).
+    """
     if now.budget.input_budget and corrected(fixed.tokens, now.ratio) >= now.budget.compaction_line:
         return _fixed_too_large(fixed, now)
     source = state.tokens - handoff_tokens(state)
@@ -149,17 +154,32 @@ def plan(
         return _too_large(bounds, least, fixed, now)
     return CompactionPlan(
         reason,
-        Strategy.MODEL if has_summariser else Strategy.DETERMINISTIC,
+        (Strategy.MODEL if may_ask else Strategy.FALLBACK) if has_summariser else Strategy.DETERMINISTIC,
         profile.name,
         state.facts.last_seq,
         state.facts.revision,
         source,
         now.used,
-        min(max(bounds.wanted, least), bounds.most),
+        min(max(bounds.wanted, least + _mandatory_records(state, least, profile, counter)), bounds.most),
         instructions,
         ask_frontier=reason is not Reason.MANUAL and handoff_state(state) is HandoffState.NONE,
         ratio=now.ratio,
     )
+
+
+def _mandatory_records(state: State, least: int, profile: Profile, counter: TokenCounter) -> int:
+    """Tokens of exact records that a replacement must have room for beside the active task: their share at most."""
+    share = profile.shares.records
+    return min(least * share // (100 - share), records_tokens(state.facts.records, counter))
+
+
+def _least(state: State, counter: TokenCounter, most: int | None) -> int:
+    """What no replacement goes below; a terse one is only made where it stays a small one."""
+    if most is not None and most < BOUNDS.terse_target:
+        least = least_tokens(state, counter, terse=True)
+        if least < BOUNDS.terse_target:
+            return least
+    return least_tokens(state, counter)
 
 
 def _bounds(state: State, reason: Reason, now: Occupancy, source: int, limit: int | None, limits: Limits) -> _Bounds:

@@ -15,6 +15,7 @@ from enum import StrEnum
 from ullage.context.counts import is_count
 from ullage.context.limits import BOUNDS
 from ullage.core.context import Budget, Occupancy, Phase
+from ullage.core.exact import HEADINGS, RECORD_MARK
 from ullage.core.state import HandoffItem, State
 
 TAG = '<token-budget-handoff version="1">'
@@ -179,6 +180,12 @@ def _handoff_items(state: State) -> list[HandoffItem]:
 # --- reminder ---
 
 
+def repeats_reminder(text: str) -> bool:
+    """Whether a text is or quotes a reminder: nothing that outlives an epoch may."""
+    said = " ".join(text.split())
+    return TAG in text or any(line in said for line in _INSTRUCTIONS if len(line) >= _TELLING)
+
+
 def reminder_text(record: HandoffRecord) -> str:
     """What the model reads. At most 2,000 bytes; the same record always gives the same text."""
     return _reminder(max(0, record.compaction_line - record.observed))
@@ -195,6 +202,9 @@ def _reminder(room: int) -> str:
     return text
 
 
+_TELLING = 80
+"""Characters from which on nobody else writes a line of the reminder by chance."""
+
 _INSTRUCTIONS = (
     "The host keeps this session inside the model's window. Soon it will replace the older part of this conversation",
     "by a short record, and you will go on from that record alone.",
@@ -208,6 +218,9 @@ _INSTRUCTIONS = (
     "- blockers and open risks",
     "- the exact next action",
     "Quote commands, arguments, paths and any demand on the form of the final answer exactly.",
+    "What must not lose a letter, put on a line of its own, from the first column on, at most 2,048 characters long:",
+    f"{RECORD_MARK} [heading] :: text",
+    f"The heading is one of: {'; '.join(HEADINGS)}.",
     "Claim nothing that you did not observe; call a plan a plan, and unfinished work unfinished.",
     "Create no files for this bookkeeping.",
 )

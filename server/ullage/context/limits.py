@@ -11,6 +11,8 @@ class Shares:
 
     task: int = 20
     """Active task; raised to its size, since a request that was cut is another request."""
+    records: int = 15
+    """Exact continuation records, the newest first, to the letter."""
     words: int = 25
     """What people said, newest first, verbatim."""
     digest: int = 10
@@ -57,7 +59,11 @@ class Limits:
     summary_output: int = 8_000
     """Output cap of a summary call (blade 1.3)."""
     summary_message_chars: int = 5_000
-    """Most characters of one message in a summary's input, head and tail (blade 1.3)."""
+    """Most characters of one message in a summary's flattened input, head and tail (blade 1.3)."""
+    summary_least_chars: int = 625
+    """What that is brought down to, by halves, when the input does not fit (blade 1.3)."""
+    summary_drop_percent: int = 25
+    """Oldest units that one such step leaves out, in percent of what is left of them (blade 1.3)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ullage.context.occupancy import count_message
-from ullage.core.context import Replacement, RestoredFile, Word
+from ullage.core.context import ExactRecord, Replacement, RestoredFile, Word
+from ullage.core.exact import HEADINGS
 from ullage.core.messages import Message, Role, Text
 from ullage.core.ports import TokenCounter
 
@@ -28,6 +29,10 @@ _TASK = (
     "# Active task\n\nThe person's current request and what they added since, verbatim. It says what is wanted, not "
     "what is done: for that, go by the ledger and the messages below.\n\n"
 )
+_RECORDS = (
+    "# Exact records\n\nLines to be kept to the letter, under the ledger's headings that they belong to. Of two that "
+    "disagree, the later one holds.\n\n"
+)
 _WORDS = "# What the person said before, oldest first\n\n"
 _FILES = (
     "# Recently used files\n\nTheir beginnings, as they were when this record was made. Everything between a BEGIN "
@@ -39,6 +44,8 @@ def head_blocks(replacement: Replacement) -> tuple[Text, ...]:
     """A replacement's head as blocks of one user message from the host. None is empty."""
     ledger = replacement.ledger
     blocks = [(_LEDGER if len(ledger) > len(_LEDGER) else _SHORT_LEDGER) + ledger] if ledger else []
+    if replacement.records:
+        blocks.append(_RECORDS + _by_heading(replacement.records))
     if replacement.task:
         blocks.append(_TASK + _numbered(replacement.task))
     if replacement.words:
@@ -53,6 +60,33 @@ def head_blocks(replacement: Replacement) -> tuple[Text, ...]:
 def head_tokens(replacement: Replacement, counter: TokenCounter) -> int:
     """Tokens of a replacement's head in a request."""
     return count_message(Message("", Role.USER, head_blocks(replacement), ""), counter)
+
+
+def records_tokens(records: Sequence[ExactRecord], counter: TokenCounter) -> int:
+    """Tokens that exact records take in a head."""
+    return counter.count(_RECORDS + _by_heading(records)) if records else 0
+
+
+def newest_records(records: Sequence[ExactRecord], room: int, counter: TokenCounter) -> tuple[ExactRecord, ...]:
+    """The newest that fit `room` tokens, oldest first."""
+    first = 0
+    while first < len(records) and records_tokens(records[first:], counter) > room:
+        first += 1
+    return tuple(records[first:])
+
+
+def _by_heading(records: Sequence[ExactRecord]) -> str:
+    shown = [(heading, [r.payload for r in records if r.heading == heading]) for heading in HEADINGS]
+    return "\n".join("\n- ".join([f"## {heading}", *payloads]) for heading, payloads in shown if payloads)
+
+
+def _read_records(text: str) -> Iterator[ExactRecord]:
+    heading = ""
+    for line in text.split("\n"):
+        if line.startswith("## "):
+            heading = line.removeprefix("## ")
+        elif line.startswith("- "):
+            yield ExactRecord(heading, line.removeprefix("- "))
 
 
 _NUMBERED = re.compile(r"^\[\d+\] ?", re.MULTILINE)
@@ -73,6 +107,8 @@ def read_head(texts: Sequence[str]) -> tuple[Replacement, int] | None:
     for text in texts:
         if text.startswith((_LEDGER, _SHORT_LEDGER)) and count == 0:
             found = replace(found, ledger=text.partition(_LEDGER if text.startswith(_LEDGER) else _SHORT_LEDGER)[2])
+        elif text.startswith(_RECORDS):
+            found = replace(found, records=tuple(_read_records(text.removeprefix(_RECORDS))))
         elif text.startswith(_TASK):
             found = replace(found, task=tuple(_read_words(text.removeprefix(_TASK), "task")))
         elif text.startswith(_WORDS):

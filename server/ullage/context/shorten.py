@@ -51,3 +51,14 @@ def clip_tokens(text: str, most: int, counter: TokenCounter, where: str = "") ->
         if taken <= most:
             break
     return short
+
+
+def level(lengths: list[int], total: int) -> int:
+    """The largest cap with which texts of these lengths have at most `total` characters together."""
+    left = total
+    for done, length in enumerate(sorted(lengths)):
+        share = left // (len(lengths) - done)
+        if length > share:
+            return share
+        left -= length
+    return max(lengths, default=0)

@@ -14,7 +14,7 @@ from typing import Any
 from ullage.context.limits import BOUNDS
 from ullage.context.occupancy import count_message
 from ullage.context.request import orphan_note
-from ullage.context.shorten import clip
+from ullage.context.shorten import clip, level
 from ullage.core.context import Kept
 from ullage.core.messages import Image, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from ullage.core.ports import TokenCounter
@@ -142,7 +142,7 @@ def _shrunk(pieces: list[Kept], room: int, counter: TokenCounter) -> list[Kept]:
     lengths = [_length(part) for part in parts]
 
     def short(chars: int) -> list[Kept]:
-        cap = _level(lengths, chars)
+        cap = level(lengths, chars)
         return [_cut(piece, cap, counter) for piece in pieces]
 
     least = short(0)
@@ -155,17 +155,6 @@ def _shrunk(pieces: list[Kept], room: int, counter: TokenCounter) -> list[Kept]:
         if chars == 0:
             return least
     return found
-
-
-def _level(lengths: list[int], total: int) -> int:
-    """The largest cap with which texts of these lengths have at most `total` characters together."""
-    left = total
-    for done, length in enumerate(sorted(lengths)):
-        share = left // (len(lengths) - done)
-        if length > share:
-            return share
-        left -= length
-    return max(lengths, default=0)
 
 
 def _length(part: Part) -> int:
@@ -206,7 +195,7 @@ def short_arguments(raw: str, chars: int) -> str:
     try:
         data = json.loads(raw)
         texts = list(_strings(data))
-        cap = _level([len(text) for text in texts], chars)
+        cap = level([len(text) for text in texts], chars)
         short = json.dumps(_map_strings(data, lambda text: clip(text, cap)), ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):
         data = short = None

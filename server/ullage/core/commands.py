@@ -85,10 +85,18 @@ class PlanCompaction:
 
 @dataclass(frozen=True, slots=True)
 class Summarise:
-    """Take one sample; feeds `SampleFinished` or `SampleFailed`. `sample` counts from 1."""
+    """Take one sample; feeds `SampleFinished` or `SampleFailed`. `sample` counts from 1.
+
+    `shrinks` says how many times its input was made smaller; `pause_ms` comes before it, and the call itself may take
+    `most_ms` and `most_tokens` of output.
+    """
 
     plan: CompactionPlan
     sample: int
+    shrinks: int = 0
+    pause_ms: int = 0
+    most_ms: int = 0
+    most_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,14 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
+class ExactRecord:
+    """A line to be kept to the letter, and the ledger's heading it belongs under (`core.exact`)."""
+
+    heading: str
+    payload: str
+
+
+@dataclass(frozen=True, slots=True)
 class RestoredFile:
     """The beginning of a recently used file, read again at compaction. `path` is relative to the root."""
 
@@ -104,7 +112,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What the model sees instead of the source. Four kinds of evidence stay separate: task, words, files, tail.
+    """What the model sees instead of the source. Records, task, words, files and tail stay separate kinds of evidence.
 
     `head_tokens` counts everything but the tail. `fence` is the random word that marks file text as data.
     """
@@ -116,6 +124,8 @@ class Replacement:
     fence: str
     tail: tuple[Kept, ...]
     head_tokens: int
+    records: tuple[ExactRecord, ...] = ()
+    """Exact continuation records, oldest first."""
 
     @property
     def tokens(self) -> int:

@@ -233,10 +233,11 @@ class CheckpointCommitted:
 
 @dataclass(frozen=True, slots=True)
 class CompactionFailed:
-    """A compaction changed nothing, and why."""
+    """A compaction changed nothing, and why. `failure` is why a model's summary was not used, where one was asked."""
 
     reason: Reason
     error: ErrorReport
+    failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

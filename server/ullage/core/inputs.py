@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from ullage.core.context import (
     CompactionPlan,
@@ -146,7 +147,7 @@ class CompactionRefused:
 
 @dataclass(frozen=True, slots=True)
 class SampleFinished:
-    """One sample of the model's summary."""
+    """One sample of the model's summary: a ledger."""
 
     plan: CompactionPlan
     text: str
@@ -154,12 +155,32 @@ class SampleFinished:
     model: str
 
 
+class SampleProblem(StrEnum):
+    """What a failed sample asks for."""
+
+    TRANSIENT = "transient"
+    """Another one may be better: after a while, the same again."""
+    OVERFLOW = "overflow"
+    """It did not fit: at once, with a smaller input."""
+    FINAL = "final"
+    """No other sample would be better."""
+
+
 @dataclass(frozen=True, slots=True)
 class SampleFailed:
+    """One sample gave nothing. `spent_ms` and `spent_tokens` are what it took of the budget that samples share.
+
+    `asked` is False where no call was made, so that there is nothing to book.
+    """
+
     plan: CompactionPlan
     error: ErrorReport
     usage: Usage = field(default_factory=Usage)
     model: str = ""
+    problem: SampleProblem = SampleProblem.TRANSIENT
+    spent_ms: int = 0
+    spent_tokens: int = 0
+    asked: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,16 @@ class Limits:
     """Provider calls that one turn may take before it ends with `too_many_steps`."""
     summary_samples: int = 3
     """Samples of a model's summary that one compaction may take before it goes on without the model (blade 1.3)."""
+    summary_ms: int = 120_000
+    """Milliseconds that these samples may take together, the waiting between them included."""
+    summary_tokens: int = 24_000
+    """Output tokens that these samples may take together."""
+    summary_pause_ms: int = 375
+    """Milliseconds before a second sample; twice as many before each one after it (blade 1.3)."""
+    breaker_failures: int = 3
+    """Model summaries that fail in a row before the model is not asked any more (blade 1.5)."""
+    breaker_ms: int = 600_000
+    """Milliseconds after which it is asked once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +35,12 @@ class Bounds:
     """File facts kept in the state; the longest untouched go first."""
     commands_remembered: int = 128
     """Command facts kept in the state; the oldest go first."""
+    records_remembered: int = 32
+    """Exact continuation records kept in the state; the oldest go first (blade 1.3)."""
+    records_chars: int = 16_384
+    """Characters of all their payloads together; the oldest go first (blade 1.3)."""
+    record_chars: int = 2_048
+    """Characters of the longest payload that makes a record (blade 1.3)."""
     outputs_remembered: int = 512
     """References to full tool outputs that `read_output` accepts; the oldest go first."""
     turns_remembered: int = 256

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
+from ullage.core.breaker import breaker_after, breaker_after_report
 from ullage.core.checkpoint import checkpoint_problem
 from ullage.core.context import Kept, Reason, Replacement
 from ullage.core.events import (
@@ -44,12 +45,14 @@ from ullage.core.events import (
     Unknown,
     UsageBooked,
 )
+from ullage.core.exact import with_records
 from ullage.core.learning import learned
 from ullage.core.limits import BOUNDS
-from ullage.core.messages import Message
+from ullage.core.messages import LIMIT_STOPS, Message
 from ullage.core.sequence import AppendOnly
 from ullage.core.state import (
     Baseline,
+    Breaker,
     Config,
     Facts,
     HandoffItem,
@@ -102,8 +105,7 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
         case SessionCreated():
             return _created(state, entry, event)
         case SessionForked():
-            cleared = changed(facts, parent=event.parent, queue=(), held=None, open_turn=None, sent=None, handoffs=0)
-            return replace(state, facts=cleared)
+            return replace(state, facts=_forked(facts, event))
         case SessionRenamed():
             return replace(state, facts=changed(facts, title=event.title))
         case SessionConfigured():
@@ -132,7 +134,8 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
         case CheckpointCommitted():
             return _checkpoint(state, entry, event)
         case CompactionFailed():
-            return replace(state, facts=_attempted(facts, event.reason, facts.attempt_size))
+            failed = breaker_after(facts.breaker, event.failure, entry.at)
+            return replace(state, facts=changed(_attempted(facts, event.reason, facts.attempt_size), breaker=failed))
         case Unknown():
             reason = f"written by a newer version: {event.kind}" if event.critical else facts.read_only
             return replace(state, facts=changed(facts, read_only=reason))
@@ -149,6 +152,12 @@ def _booked(facts: Facts, event: UsageBooked) -> Facts:
 
 
 # --- session and queue ---
+
+
+def _forked(facts: Facts, event: SessionForked) -> Facts:
+    """What belongs to the parent's life alone stays behind; its breaker too, whose key is the session."""
+    cleared = changed(facts, parent=event.parent, queue=(), held=None, open_turn=None, sent=None, handoffs=0)
+    return changed(cleared, breaker=Breaker())
 
 
 def _created(state: State, entry: Entry, event: SessionCreated) -> State | None:
@@ -241,6 +250,7 @@ def _turn_started(state: State, entry: Entry, event: TurnStarted) -> State | Non
         open_turn=OpenTurn(event.turn_id, 0, (waiting.message,), started=entry.seq),
         turns=facts.turns + 1,
         title=facts.title or _title(waiting.message),
+        records=with_records(facts.records, waiting.message),
     )
     return State(started, _add(state, entry, waiting.message, waiting.tokens, waiting.encoding))
 
@@ -261,6 +271,7 @@ def _steer_entered(state: State, entry: Entry, event: SteerEntered) -> State | N
         _ended(facts, event.steer_id, Stop.DONE),
         queue=_without(facts.queue, event.steer_id),
         open_turn=joined,
+        records=with_records(facts.records, waiting.message),
     )
     return State(facts, _add(state, entry, waiting.message, waiting.tokens, waiting.encoding))
 
@@ -293,6 +304,7 @@ def _answered(state: State, entry: Entry, event: AnswerReceived) -> State | None
         baseline=_baseline(state, sent, event, len(items)),
         sent=None,
         last_call_at=entry.at,
+        records=with_records(facts.records, event.message, cut=not event.complete or event.stop in LIMIT_STOPS),
     )
     if event.complete:
         answered = changed(answered, attempts=0, attempt_size=0, overflow_spent=False)
@@ -376,6 +388,7 @@ def _checkpoint(state: State, entry: Entry, event: CheckpointCommitted) -> State
         baseline=None,
         sent=None,
         compactions=facts.compactions + 1,
+        breaker=breaker_after_report(facts.breaker, event.report, entry.at),
     )
     return State(facts, replacement_items(entry.seq, event.replacement))
 

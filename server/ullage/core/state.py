@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ullage.core.context import Replacement
+from ullage.core.context import ExactRecord, Replacement
 from ullage.core.events import Parent, PromptMode, Stop
 from ullage.core.messages import BlobRef, Message, Usage
 from ullage.core.sequence import AppendOnly
@@ -93,6 +93,10 @@ class OpenTurn:
     pending: tuple[str, ...] = ()
     started: int = -1
     """Seq of its start."""
+    answered: int = 0
+    """The newest step that was answered; steps count from 1."""
+    results: tuple[str, ...] = ()
+    """Call ids of this step that have a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +148,17 @@ class CommandFact:
     exit_code: int | None
     detail: str | None
     seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """Failures of the model's summary in a row. At enough of them the model is not asked for a while."""
+
+    failures: int = 0
+    at: int = 0
+    """When the newest happened, UTC milliseconds."""
+    used: int = 0
+    """Occupancy that counts as no growth since then, in tokens; compactions move it down by what they removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +221,9 @@ class Facts:
     files: tuple[FileFact, ...] = ()
     commands: tuple[CommandFact, ...] = ()
     newest_error: str | None = None
+    records: tuple[ExactRecord, ...] = ()
+    """Exact continuation records, oldest first (`core.exact`)."""
+    breaker: Breaker = Breaker()
     outputs: tuple[BlobRef, ...] = ()
     """Full tool outputs that `read_output` may page through."""
     last_call_at: int | None = None

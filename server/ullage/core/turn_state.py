@@ -35,6 +35,10 @@ class Compacting:
     reason: Reason
     asks: tuple[str, ...] = ()
     samples: int = 0
+    shrinks: int = 0
+    spent_ms: int = 0
+    spent_tokens: int = 0
+    failure: str | None = None
     cause: ErrorReport | None = None
 
 

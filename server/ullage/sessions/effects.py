@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from ullage.context.ledger import parse_summary
-from ullage.core.commands import Assemble
-from ullage.core.context import CompactionPlan, RestoredFile
+from ullage.core.commands import Assemble, Summarise
+from ullage.core.context import RestoredFile
 from ullage.core.errors import ErrorReport, UllageError
 from ullage.core.inputs import (
     AnswerArrived,
@@ -27,18 +26,17 @@ from ullage.core.inputs import (
     OutputStarted,
     PermissionAnswered,
     ProviderFailed,
-    SampleFailed,
-    SampleFinished,
     Stopped,
     ToolFinished,
 )
-from ullage.core.messages import LIMIT_STOPS, Op, Part, Text, ToolCall, ToolFacts, ToolResult, clean_text
+from ullage.core.messages import Op, Part, Text, ToolCall, ToolFacts, ToolResult, clean_text
 from ullage.core.ports import Answer, Blobs, ProviderFailure, ReasoningDelta, Retrying, TextDelta, ToolOutcome, Tools
 from ullage.core.requests import Request
 from ullage.core.state import State
 from ullage.sessions.engine import Engine, ResultsBudget
 from ullage.sessions.notices import Delta, DeltaKind, Notice, Retried
 from ullage.sessions.ports import Ask, Ports
+from ullage.sessions.sampling import sample
 from ullage.sessions.tasks import Tasks
 from ullage.workspace.restore import RecentFile, restore
 from ullage.workspace.root import WorkspaceRoot
@@ -155,27 +153,11 @@ class Effects:
         if state.facts.sent is None:
             self._live = None
 
-    def summarise(self, plan: CompactionPlan, request: Request) -> None:
-        self._tasks.start(self._sample(plan, request))
+    def summarise(self, command: Summarise) -> None:
+        self._tasks.start(self._sample(command))
 
-    async def _sample(self, plan: CompactionPlan, request: Request) -> None:
-        summariser = self._engine.summariser(self._state())
-        assert summariser is not None, "a plan with a model needs one"
-        try:
-            answer = await summariser.summarise(request)
-        except ProviderFailure as failure:
-            self._post(SampleFailed(plan, failure.report, model=request.model))
-            return
-        except Exception:
-            _log.exception("the summariser broke")
-            self._post(SampleFailed(plan, _BROKEN, model=request.model))
-            return
-        text = "\n".join(part.text for part in answer.parts if isinstance(part, Text))
-        summary = None if answer.stop in LIMIT_STOPS else parse_summary(text)
-        if summary is None:
-            self._post(SampleFailed(plan, _NO_SUMMARY, answer.usage, answer.model))
-        else:
-            self._post(SampleFinished(plan, summary, answer.usage, answer.model))
+    async def _sample(self, command: Summarise) -> None:
+        self._post(await sample(command, self._state(), self._engine, self._ports))
 
     # --- tools ---
 
@@ -264,7 +246,4 @@ def _partial(live: _Live) -> tuple[Part, ...]:
 
 
 _BROKEN = ErrorReport("internal", "Something broke inside the server.", "Look at its log, then send once more.")
-_NO_SUMMARY = ErrorReport(
-    "summary_unusable", "The model's summary was empty, cut off or broken.", "It is made without the model."
-)
 _CUT = ErrorReport("stream_cut", "The answer was cut off before it ended.", "Send once more.")

@@ -24,10 +24,11 @@ from ullage.context.occupancy import (
 from ullage.context.profiles.profile import Profile
 from ullage.context.profiles.ullage import ULLAGE
 from ullage.context.request import Built, Memo, build
-from ullage.context.summary import summary_request
+from ullage.context.summary import LastRequest, summary_request
 from ullage.context.toolresults import Fitted, fit_result
+from ullage.core.breaker import may_ask_model
 from ullage.core.checkpoint import VERSION
-from ullage.core.commands import Assemble, CommitCheckpoint, PlanCompaction
+from ullage.core.commands import Assemble, CommitCheckpoint, PlanCompaction, Summarise
 from ullage.core.context import (
     Budget,
     CompactionPlan,
@@ -182,22 +183,35 @@ class Engine:
     # --- compaction ---
 
     def plan_compaction(self, state: State, command: PlanCompaction) -> CompactionPlan | ErrorReport:
+        now, at = self.occupancy(state), self._ports.clock()
         return plan(
             state,
             command.reason,
-            self.occupancy(state),
+            now,
             self._fixed_part(),
             self._profile,
             self.counter,
             instructions=command.instructions,
             limit=command.limit,
             has_summariser=self.summariser(state) is not None,
+            may_ask=may_ask_model(state.facts.breaker, command.reason, now, at, self.limits.core),
             limits=self.limits.context,
         )
 
-    def summary_request(self, state: State, planned: CompactionPlan) -> Request:
-        budget, model = self._budget(state), self._card(state).name
-        return summary_request(planned, state, budget, model, self.counter, self.limits.context)
+    def summary_request(self, state: State, command: Summarise) -> Request | None:
+        """The request of one sample; None where no smaller one exists."""
+        last = LastRequest(self._system, self._request_tools(), self.occupancy(state))
+        return summary_request(
+            command.plan,
+            state,
+            self._budget(state),
+            self._card(state).name,
+            self.counter,
+            self.limits.context,
+            last=last if self._profile.aligned_summary else None,
+            shrinks=command.shrinks,
+            most_output=command.most_tokens,
+        )
 
     def assemble(
         self, state: State, command: Assemble, files: tuple[RestoredFile, ...], fence: str
@@ -246,7 +260,7 @@ _UNKNOWN_RESERVE = 8_192
 def _strategy(command: Assemble) -> Strategy:
     if command.summary is not None:
         return Strategy.MODEL
-    return Strategy.FALLBACK if command.plan.strategy is Strategy.MODEL else Strategy.DETERMINISTIC
+    return Strategy.FALLBACK if command.failure is not None else Strategy.DETERMINISTIC
 
 
 def _rejected(reason: str, tokens: int, target: int) -> ErrorReport:

@@ -257,7 +257,7 @@ class SessionLoop:
             case Summarise(plan, sample):
                 retrying = CompactionStatus.RETRYING if sample > 1 else CompactionStatus.SUMMARISING
                 self._tell_in_order(Compacted(retrying, plan.reason, plan.profile, plan.strategy))
-                effects.summarise(plan, engine.summary_request(self.state, plan))
+                effects.summarise(command)
             case Assemble():
                 effects.assemble(command)
             case CommitCheckpoint():

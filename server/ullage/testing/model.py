@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
 
-from ullage.context.ledger import HEADINGS
 from ullage.core.errors import BadInput, ErrorReport
+from ullage.core.exact import HEADINGS
 from ullage.core.messages import Part, Reasoning, Text, ToolCall, Usage
 from ullage.core.ports import (
     Answer,
@@ -118,7 +118,8 @@ def cut(text: str) -> Reply:
 def fail(status: int, code: str = "provider_failed", *, text: str = "") -> Reply:
     """An HTTP-like failure: before any event, or after some text."""
     report = ErrorReport(code, f"The scripted model failed with status {status}.", data=(("status", status),))
-    return Reply(_words(text), failure=ProviderFailure(report))
+    transient = status in (408, 409, 429) or status >= 500
+    return Reply(_words(text), failure=ProviderFailure(report, transient=transient))
 
 
 def overflow(limit: int | None, *, text: str = "") -> Reply:
@@ -193,7 +194,8 @@ class ScriptedModel:
             await asyncio.sleep(0)
         if reply.failure:
             # A fresh one each time: an exception that is raised twice carries both tracebacks.
-            raise ProviderFailure(reply.failure.report, overflow=reply.failure.overflow, limit=reply.failure.limit)
+            was = reply.failure
+            raise ProviderFailure(was.report, overflow=was.overflow, limit=was.limit, transient=was.transient)
         if reply.ending is Ending.STALL:
             await asyncio.Event().wait()
         if reply.ending is Ending.WHOLE:
@@ -259,7 +261,8 @@ class ScriptedSummariser:
         async for event in self.model.stream(request):
             if isinstance(event, Answer):
                 return event
-        raise ProviderFailure(ErrorReport("stream_cut", "The summary's stream ended without an answer."))
+        cut_off = ErrorReport("stream_cut", "The summary's stream ended without an answer.")
+        raise ProviderFailure(cut_off, transient=True)
 
 
 # --- JSON ---

@@ -129,8 +129,8 @@ def describe(command: Command) -> str:
             rest = [turn_id, stop or "entered", error.code if error else ""]
         case PlanCompaction(reason, limit, instructions):
             rest = [reason, str(limit or ""), instructions]
-        case Summarise(_, sample):
-            rest = [str(sample)]
+        case Summarise(_, sample, shrinks, pause):
+            rest = [str(sample), f"shrunk {shrinks}" if shrinks else "", f"after {pause}" if pause else ""]
         case Assemble(_, summary, _, failure):
             rest = ["with_model" if summary is not None else "without_model", failure or ""]
         case CompactionEnded(asks, outcome):

@@ -13,5 +13,7 @@ class Profile:
 
     name: str
     shares: Shares
+    aligned_summary: bool = True
+    """A model's summary is asked for behind the session's last request, so that its cache holds."""
     learns: bool = True
     """Estimates are corrected by the ratio that the session learned for its model."""
