@@ -1,0 +1,127 @@
+"""Projection of the next request, ours beside the reference method, over the recorded sessions in ULLAGE_DATA.
+
+The reference: the last reported usage, plus an o200k count of the new text times a ratio that is learned in the session
+(billed to counted, prior 1.0 worth 2,000 tokens), everything as the recording has it. It exits with 1 where ours is
+worse than the reference in median or p95, or too low as often as not.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ullage.cli.replay import Remembering
+from ullage.core.events import AnswerReceived, Entry
+from ullage.core.messages import Message, Text, ToolResult
+from ullage.core.ports import TokenCounter
+from ullage.core.ratio import corrected, prior, uncorrected
+from ullage.core.reduce import reduce
+from ullage.core.state import MessageItem, State
+from ullage.importers.reading import READERS, format_of
+from ullage.lab.projection import Errors, errors, projections
+from ullage.providers.tokens import load_counter
+
+PRIOR_TOKENS = 2_000
+REFERENCE, OURS, SCRATCH = "usage + self-calibrated o200k (reference)", "ours", "ours from scratch, family's prior"
+SCRATCH_P95 = 12.0
+"""Percent: the goal for p95 without any usage."""
+
+
+class Nothing:
+    """Counts nothing, so that an import keeps usage exactly as it was recorded."""
+
+    encoding = "nothing"
+
+    def count(self, text: str) -> int:
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Errors of one session's steps by method; each a share of what was billed."""
+
+    family: str
+    rows: dict[str, list[float]]
+
+
+def measure(path: Path, counter: TokenCounter) -> Found:
+    content = path.read_bytes()
+    read = READERS[str(format_of(content))]
+    entries = read(content, counter).entries
+    steps = [step for step in projections(entries) if step.measured]
+    model = steps[0].model if steps else ""
+    rows = {
+        REFERENCE: list(reference(read(content, Nothing()).entries, counter)),
+        OURS: [step.error for step in steps],
+        "ours without the ratio": [step.plain_error for step in steps],
+        SCRATCH: list(scratch(entries)),
+    }
+    return Found("Claude" if model.startswith("claude") else "GPT", rows)
+
+
+def reference(entries: Iterable[Entry], counter: TokenCounter) -> Iterator[float]:
+    """The reference's errors on the steps whose projection has a usage to build on."""
+    state, billed, counted = State(), 0, 0
+    for entry in entries:
+        event = entry.event
+        before = state.facts.baseline
+        if isinstance(event, AnswerReceived) and before is not None and event.usage.prompt:
+            new = sum(
+                _text(item.message, counter) for item in state.items[before.length :] if isinstance(item, MessageItem)
+            )
+            ratio = (PRIOR_TOKENS + billed) / (PRIOR_TOKENS + counted)
+            yield (before.total + ratio * new - event.usage.prompt) / event.usage.prompt
+            billed, counted = billed + event.usage.prompt - before.total, counted + new
+        state = reduce(state, entry)
+
+
+def _text(message: Message, counter: TokenCounter) -> int:
+    return sum(counter.count(part.text) for part in message.parts if isinstance(part, Text | ToolResult))
+
+
+def scratch(entries: Iterable[Entry]) -> Iterator[float]:
+    """Errors without any usage: the whole request counted. The fixed part, which no record holds, is the first's."""
+    state, fixed = State(), None
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, AnswerReceived) and event.usage.prompt:
+            per_mille = prior(event.model)
+            if fixed is None:
+                fixed = max(0, uncorrected(event.usage.prompt, per_mille) - state.tokens)
+            else:
+                yield (corrected(fixed + state.tokens, per_mille) - event.usage.prompt) / event.usage.prompt
+        state = reduce(state, entry)
+
+
+def main() -> int:
+    folder = os.environ.get("ULLAGE_DATA")
+    if not folder:
+        print("projection: skipped, ULLAGE_DATA does not say where recorded sessions are")
+        return 0
+    counter = Remembering(load_counter())
+    paths = [path for path in sorted(Path(folder).glob("*.jsonl")) if format_of(path.read_bytes())]
+    found = [measure(path, counter) for path in paths]
+    worse = False
+    for family in sorted({one.family for one in found}):
+        pooled = _pooled([one for one in found if one.family == family])
+        print(f"\n{family}: {sum(one.family == family for one in found)} sessions")
+        for name, row in pooled.items():
+            print(f"  {name:<44}{row.steps:>6,}{row.median:>9.3f} %{row.p95:>8.2f} %{row.too_low:>6.0f} % too low")
+        worse |= _worse(pooled)
+    return int(worse)
+
+
+def _pooled(found: list[Found]) -> dict[str, Errors]:
+    return {name: errors([error for one in found for error in one.rows[name]]) for name in found[0].rows}
+
+
+def _worse(pooled: dict[str, Errors]) -> bool:
+    theirs, ours, whole = pooled[REFERENCE], pooled[OURS], pooled[SCRATCH]
+    return ours.median > theirs.median or ours.p95 > theirs.p95 or ours.too_low >= 50 or whole.p95 > SCRATCH_P95
+
+
+if __name__ == "__main__":
+    sys.exit(main())
