@@ -53,6 +53,11 @@ def check_refused(source: Source, said: dict[str, Any], *words: str) -> None:
         ({"output_cap": 0}, "output_cap"),
         ({"profile": "../x"}, "profile"),
         ({"compaction_auto": "perhaps"}, "compaction_auto"),
+        ({"provider": "somebody"}, "provider"),
+        ({"base_url": "ftp://example.org"}, "base_url"),
+        ({"base_url": "https://"}, "base_url"),
+        ({"base_url": "https://user:secret@example.org"}, "base_url"),
+        ({"base_url": "https://example.org?key=secret"}, "base_url"),
         ({"limits.core.none": 1}, "limits.core.none"),
         ({"limits.core.steps_per_turn": 0}, "steps_per_turn"),
         ({"limits.core.steps_per_turn": "1.5"}, "steps_per_turn"),
@@ -97,6 +102,13 @@ def test_what_is_fixed_may_not_be_set(name: str) -> None:
     """By nobody, and not silently either: a variable that would set it is an error too."""
     check_refused(Source.USER_FILE, {name: settings.bounds()[name]}, name, "is fixed at")
     check_refused(Source.ENVIRONMENT, settings.from_environment({settings.variable(name): "1"}), name, "is fixed at")
+
+
+def test_an_editor_cannot_send_prompts_elsewhere() -> None:
+    """A folder's own settings may reach an editor's."""
+    check_refused(Source.EDITOR, {"base_url": "https://example.org"}, "base_url")
+    said = {Source.USER_FILE: {"base_url": "https://example.org/v1", "provider": "anthropic", "summary_model": "s"}}
+    assert settings.resolve(said).settings.base_url == "https://example.org/v1"
 
 
 @pytest.mark.parametrize("name", ["limits.wire.body", "limits.editors.update_bytes"])

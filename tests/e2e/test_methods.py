@@ -179,6 +179,14 @@ async def check_inspect(editor: Editor) -> None:
     assert inspected["occupancy"].items() <= editor.told("ullage/context/occupancy", one)[-1].items()
 
 
+async def check_auth(editor: Editor) -> None:
+    """Given, taken back; never said again."""
+    for key, source in (("a-key-of-this-test", "editor"), (None, None)):
+        told = await editor.request("ullage/auth/set", {"provider": "anthropic", "key": key})
+        assert told == {"provider": "anthropic", "source": source}
+    assert not any(b"a-key-of-this-test" in body for body in editor.bodies)
+
+
 async def check_trust(editor: Editor) -> None:
     one, root = await editor.new(), editor.workspace.as_uri()
     for trusted in (False, True):
@@ -216,6 +224,7 @@ ROWS = (
     Row("queue/remove", check_queue_remove, "session_not_open", NOBODY | {"turnId": "t"}, "stalling"),
     Row("queue/resume", check_queue_resume, "session_not_open", model="stalling"),
     Row("context/inspect", check_inspect, "session_not_open"),
+    Row("auth/set", check_auth, "bad_input", {"provider": "nobody", "key": "x"}),
     Row("workspace/trust", check_trust, "unknown_root", {"root": "/nowhere", "trusted": True}),
 )
 

@@ -111,6 +111,7 @@ def test_every_field_says_what_it_is() -> None:
 TEXT_THAT_LEAVES = {
     "Abilities": "methods notifications",
     "AnswerUpdate": "turn_id message_id text reasoning stop model",
+    "AuthPayload": "provider",
     "BiggestPayload": "message_id category",
     "BlobPayload": "sha256",
     "CategoryPayload": "name",
@@ -133,6 +134,7 @@ TEXT_THAT_LEAVES = {
     "RenamedUpdate": "title",
     "RepairedUpdate": "kept_as",
     "ReportPayload": "profile restored_files failure",
+    "RetryingUpdate": "message_id",
     "RootPayload": "root",
     "SessionPayload": "session_id root title running_turn waiting_turns held read_only",
     "SessionUpdate": "session_id",
@@ -319,6 +321,8 @@ def test_waiting_deltas_melt_into_one(pieces: list[tuple[int, str]], merged: tup
         (session.ConfigureParams, {"sessionId": "s", "window": 10}),
         (session.RenameParams, {"sessionId": "s", "title": "x" * 201}),
         (base.TrustParams, {"root": "/a", "trusted": "yes"}),
+        (base.AuthParams, {"provider": "anthropic"}),
+        (base.AuthParams, {"provider": "anthropic", "key": 5}),
     ],
 )
 def test_wrong_types_are_refused(model: type[base.Payload], params: dict[str, Any]) -> None:
@@ -336,6 +340,8 @@ def test_unknown_fields_are_ignored(method: Any) -> None:
         "title": "x",
         "root": "/a",
         "trusted": True,
+        "provider": "anthropic",
+        "key": None,
     }
     method.params.model_validate(known | {"later": {"jsonrpc": "2.0"}})
 
