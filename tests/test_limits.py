@@ -171,7 +171,7 @@ def test_the_engine_hands_on_its_limits() -> None:
             asked += 1
             named = {keyword.arg for keyword in call.keywords}
             assert "limits" in named or len(call.args) > names.index("limits"), call.func.id
-    assert asked == 6
+    assert asked >= 6
 
 
 # --- what a person sees of it ---

@@ -19,17 +19,15 @@ from ullage.core.events import SessionConfigured
 from ullage.core.messages import Image
 from ullage.core.ports import Provider, TokenCounter
 from ullage.core.state import Config
-from ullage.providers.anthropic import World
 from ullage.providers.choosing import Providers, Wanted
 from ullage.providers.keys import Keys, MaskingFilter
 from ullage.providers.tokens import ApproximateCounter, counter_if_loaded, load_in_background
-from ullage.storage.blobs import BlobStore
-from ullage.storage.files import Files
 from ullage.storage.ids import new_session_id
 
 if TYPE_CHECKING:
     from ullage.editors.lsp import LspServer
     from ullage.sessions.host import Host
+    from ullage.storage.files import Files
 
 SCRIPT: Final = "ULLAGE_SCRIPT"
 """Environment variable: a JSON file of answers, which a scripted model then gives (see `ullage.testing.model`)."""
@@ -104,6 +102,7 @@ def make_host(
     own_keys = keys or Keys()
 
     def make(said: Mapping[str, Any]) -> Host:
+        from ullage.providers.anthropic import World
         from ullage.sessions.host import Host
         from ullage.sessions.ports import Ports
         from ullage.storage.files import DiskFiles
@@ -136,6 +135,8 @@ def _wanted(chosen: settings.Settings) -> Wanted:
 
 def load_image(files: Files, home: Path, image: Image) -> bytes | None:
     """An image's bytes, whichever workspace holds it: its name is its hash, so there are no two."""
+    from ullage.storage.blobs import BlobStore
+
     keys = files.list(home / "blobs")
     return next((found for key in keys if (found := BlobStore(files, home, key).get(image.blob)) is not None), None)
 

@@ -1,17 +1,22 @@
-"""Who answers a session: Claude where a key and a model are set, else the offline explorer."""
+"""Who answers a session: Claude where a key and a model are set, else the offline explorer.
+
+Each is imported when it is first asked for: an editor waits for nothing that may never answer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ullage.core.ports import Provider, Summariser, TokenCounter
 from ullage.core.state import Config
-from ullage.providers.anthropic import Anthropic, AnthropicSummariser, World, import_sdk
-from ullage.providers.explorer import Explorer
 from ullage.providers.keys import ANTHROPIC, Keys
 from ullage.providers.limits import Limits
+
+if TYPE_CHECKING:
+    from ullage.providers.anthropic import Anthropic, World
+    from ullage.providers.explorer import Explorer
 
 ProviderName = Literal["explorer", "anthropic"]
 
@@ -52,11 +57,17 @@ class Providers:
     def summariser(self, config: Config) -> Summariser | None:
         """Who writes summaries: a model does where one answers."""
         model = self._model(config)
-        return None if model is None else AnthropicSummariser(self._anthropic(self._wanted.summary_model or model))
+        if model is None:
+            return None
+        from ullage.providers.anthropic import AnthropicSummariser
+
+        return AnthropicSummariser(self._anthropic(self._wanted.summary_model or model))
 
     def warm(self) -> None:
         """Import what the first request would wait for, where there will be one. A second: call it in a thread."""
         if self._model(Config()) is not None:
+            from ullage.providers.anthropic import import_sdk
+
             self._keys.get(ANTHROPIC)
             import_sdk()
 
@@ -75,12 +86,16 @@ class Providers:
 
     def _anthropic(self, model: str) -> Anthropic:
         if model not in self._models:
+            from ullage.providers.anthropic import Anthropic
+
             self._models[model] = Anthropic(model, self._keys, self._wanted.url, self._limits, self._world)
         return self._models[model]
 
     def _explorer(self, window: int | None) -> Explorer:
         """Its own window is the configured one, so that it refuses what would not fit."""
         if window not in self._explorers:
+            from ullage.providers.explorer import Explorer
+
             limits = self._limits if window is None else replace(self._limits, explorer_window=window)
             self._explorers[window] = Explorer(_Counting(self._counter), limits)
         return self._explorers[window]
