@@ -5,7 +5,6 @@ Importing this package loads nothing; a name is loaded when it is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,15 +13,14 @@ if TYPE_CHECKING:
     from ullage.context.conversation import conversation_of as conversation_of
     from ullage.context.settle import settled as settled
 
-_HOME = {
-    "Compacted": "conversation",
-    "Conversation": "conversation",
-    "conversation_of": "conversation",
-    "settled": "settle",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    if name in ("Compacted", "Conversation", "conversation_of"):
+        from ullage.context import conversation
+
+        return getattr(conversation, name)
+    if name == "settled":
+        from ullage.context import settle
+
+        return settle.settled
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

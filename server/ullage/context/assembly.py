@@ -1,7 +1,7 @@
 """Making a replacement from a plan: what is kept, part by part, each within its share (design 6.9).
 
-Invariant: the active task, people's words and the tail are disjoint: nothing that was said stands twice. What came
-after the plan's source is carried over whole. The same inputs give the same replacement.
+Invariant: the active task, people's words and the tail are disjoint: nothing that was said stands twice, unless it is
+an exact record. What came after the plan's source is carried over whole. The same inputs give the same replacement.
 """
 
 from __future__ import annotations
@@ -12,25 +12,23 @@ from typing import Any
 
 from ullage.context.digest import digest
 from ullage.context.ledger import fit_summary, ledger_text, summary_of, without_records
-from ullage.context.limits import LIMITS, Limits
+from ullage.context.limits import BOUNDS, LIMITS, TERSE_SHARES, Limits
 from ullage.context.profiles.profile import Profile
 from ullage.context.replacement import head_tokens, newest_records
-from ullage.context.shorten import clip_tokens
 from ullage.context.tail import fill_tail, image_note, sound
+from ullage.context.words import by_label, chosen
 from ullage.core.context import CompactionPlan, Kept, Replacement, RestoredFile, Word
 from ullage.core.messages import Image, Message, Role
 from ullage.core.ports import TokenCounter
 from ullage.core.state import MessageItem, ReplacementItem, State
 from ullage.core.units import Unit, units
 
-_WORD_FRAMING = 6
-"""What a word costs in a head beside its text."""
+_GIVEN_OUT = 12
+"""How often room for words is given out, with what was wrong about the last time put right."""
 _FILES_FRAMING = 80
 """What files cost in a head beside themselves."""
 _FILE_FRAMING = 60
 """What a file costs beside its text."""
-_WORD_LEAST = 60
-"""No word is shortened to less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +76,18 @@ def assemble(
     `files` are what was restored, newest first, each cut to its size already; `fence` is a random word; `summary` is a
     model's ledger. Without one the digest is the ledger, and what a model wrote at an earlier compaction is kept.
     """
-    source, shares = cut_source(state, plan.source_seq), profile.shares
+    source = cut_source(state, plan.source_seq)
+    terse = plan.target < BOUNDS.terse_target
+    shares = TERSE_SHARES if terse else profile.shares
     carried = tuple(sound(source.carried, counter))
     task = _task(state, carried)
     apart = {word.message_id for word in task}
     words = _words(source, apart)
-    draft = _Draft(_bare(state, (), fence, counter), plan.target - sum(kept.tokens for kept in carried), counter)
-    draft.put(task=tuple(_chosen(task, draft.left, counter)))
+    draft = _Draft(_bare(state, (), fence, counter, terse), plan.target - sum(kept.tokens for kept in carried), counter)
+    draft.put(task=tuple(chosen(task, draft.left, counter)))
     draft.put(records=newest_records(state.facts.records, draft.share(plan, shares.records), counter))
-    draft.put(words=tuple(_chosen(words, draft.share(plan, shares.words), counter)))
-    facts = digest(state, draft.share(plan, shares.digest), counter, limits)
+    draft.put(words=tuple(chosen(words, draft.share(plan, shares.words), counter)))
+    facts = digest(state, draft.share(plan, shares.digest), counter, limits, terse=terse)
     draft.put(ledger=ledger_text("", facts))
     draft.put(files=tuple(_fitted(files, draft.share(plan, shares.files), counter)))
     if text := summary if summary is not None else _earlier_summary(source):
@@ -99,7 +99,7 @@ def assemble(
     in_tail = {kept.message.message_id for kept in tail}
     draft.put(tail=tail, words=())
     said = [word for word in words if word.message_id not in in_tail]
-    draft.put(words=tuple(_chosen(said, draft.share(plan, shares.words), counter)))
+    draft.put_words(said, draft.share(plan, shares.words), terse=terse)
     return _within(replace(draft.made, tail=(*tail, *carried)), plan.target, counter)
 
 
@@ -115,6 +115,20 @@ class _Draft:
         self.made = replace(self.made, **parts)
         self.made = replace(self.made, head_tokens=head_tokens(self.made, self.counter))
 
+    def put_words(self, words: list[Word], room: int, *, terse: bool) -> None:
+        """The words that fit. Counts of single words are rounded up, so what that leaves over is given out again."""
+        end, give, best = self.made.tokens + room, room, self.made
+        for _ in range(_GIVEN_OUT):
+            kept = chosen(words, give, self.counter)
+            self.put(words=tuple(by_label(kept) if terse else kept))
+            left = end - self.made.tokens
+            if left >= 0 and len(self.made.words) >= len(best.words):
+                best = self.made
+            if left == 0 or (left > 0 and len(self.made.words) == len(words)):
+                break
+            give += left
+        self.made = best
+
     @property
     def left(self) -> int:
         return max(0, self.room - self.made.tokens)
@@ -124,13 +138,13 @@ class _Draft:
         return min(plan.target * percent // 100, self.left)
 
 
-def _bare(state: State, task: Iterable[Word], fence: str, counter: TokenCounter) -> Replacement:
-    return Replacement(ledger_text("", digest(state, 0, counter)), tuple(task), (), (), fence, (), 0)
+def _bare(state: State, task: Iterable[Word], fence: str, counter: TokenCounter, terse: bool) -> Replacement:
+    return Replacement(ledger_text("", digest(state, 0, counter, terse=terse)), tuple(task), (), (), fence, (), 0)
 
 
-def least_tokens(state: State, counter: TokenCounter) -> int:
+def least_tokens(state: State, counter: TokenCounter, *, terse: bool = False) -> int:
     """Tokens that no replacement of the whole state goes below: the active task and a bare ledger."""
-    return head_tokens(_bare(state, _task(state, ()), "", counter), counter)
+    return head_tokens(_bare(state, _task(state, ()), "", counter, terse), counter)
 
 
 # --- words ---
@@ -163,21 +177,6 @@ def _said(message: Message) -> str:
     """A person's message as text; images become notes."""
     notes = [image_note(part) for part in message.parts if isinstance(part, Image)]
     return "\n".join([message.text, *notes])
-
-
-def _chosen(words: list[Word], room: int, counter: TokenCounter) -> list[Word]:
-    """The newest words that fit, verbatim; one that does not is shortened to half of what is left."""
-    chosen: list[Word] = []
-    for word in reversed(words):
-        if room < _WORD_LEAST:
-            break
-        tokens = counter.count(word.text) + _WORD_FRAMING
-        if tokens > room:
-            text = clip_tokens(word.text, max(_WORD_LEAST, room // 2) - _WORD_FRAMING, counter, word.message_id)
-            word, tokens = Word(word.message_id, text), counter.count(text) + _WORD_FRAMING
-        room -= tokens
-        chosen.append(word)
-    return chosen[::-1]
 
 
 # --- files, summary, size ---

@@ -6,7 +6,7 @@ smaller and leaves it below the handoff line. What can't lead there is refused b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ullage.context.assembly import least_tokens
 from ullage.context.handoff import HandoffState, handoff_state, handoff_tokens, planned_reminder
@@ -138,18 +138,22 @@ def plan(
     has_summariser: bool = False,
     may_ask: bool = True,
     limits: Limits = LIMITS,
+    most: int | None = None,
 ) -> CompactionPlan | ErrorReport:
     """What a compaction of this state will do, or why none makes sense. `limit` is the window a provider named.
 
-    Without `may_ask` a summariser there is is not asked (`core.breaker`).
+    Without `may_ask` a summariser there is is not asked (`core.breaker`). `most` caps the replacement, in tokens; who
+    names a cap wants it kept even for a small gain.
     """
     if now.budget.input_budget and corrected(fixed.tokens, now.ratio) >= now.budget.compaction_line:
         return _fixed_too_large(fixed, now)
     source = state.tokens - handoff_tokens(state)
-    least = least_tokens(state, counter)
-    if source - least < limits.smallest_gain:
+    least = _least(state, counter, most)
+    if source - least < (limits.smallest_gain if most is None else 1):
         return _nothing_to_gain(source, least)
     bounds = _bounds(state, reason, now, source, limit, limits)
+    if most is not None:
+        bounds = replace(bounds, wanted=min(bounds.wanted, most))
     if least > bounds.most:
         return _too_large(bounds, least, fixed, now)
     return CompactionPlan(

@@ -107,8 +107,12 @@ class Bounds:
     """Tokens that a shortened result may always take, so that it can say how to read the rest."""
     smallest_unit: int = 200
     """The tail of a replacement is full when fewer tokens than that are left."""
+    terse_target: int = 1_000
+    """A replacement of fewer tokens than that is terse: headings without evidence are left out, words come first."""
 
 
 SHARES = Shares()
+TERSE_SHARES = Shares(words=100, digest=20, files=0)
+"""Of a terse replacement: a tail of a few hundred tokens tells less than what was asked for."""
 LIMITS = Limits()
 BOUNDS = Bounds()
