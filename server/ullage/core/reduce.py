@@ -49,6 +49,7 @@ from ullage.core.exact import with_records
 from ullage.core.learning import learned
 from ullage.core.limits import BOUNDS
 from ullage.core.messages import LIMIT_STOPS, Message
+from ullage.core.ratio import observed
 from ullage.core.sequence import AppendOnly
 from ullage.core.state import (
     Baseline,
@@ -302,6 +303,7 @@ def _answered(state: State, entry: Entry, event: AnswerReceived) -> State | None
         open_turn=replace(turn, pending=pending),
         turn_totals=facts.turn_totals.plus(event.usage),
         baseline=_baseline(state, sent, event, len(items)),
+        ratios=observed(state, sent, event.usage, event.model),
         sent=None,
         last_call_at=entry.at,
         records=with_records(facts.records, event.message, cut=not event.complete or event.stop in LIMIT_STOPS),
