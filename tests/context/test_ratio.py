@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.context.histories import BIG, Log
+from tests.context.histories import BIG, COUNTER, Log, bare
 
-from ullage.context.occupancy import occupancy
-from ullage.core.context import Measured
+from ullage.context.compaction import Accepted, Rejected, gate, plan
+from ullage.context.occupancy import FixedPart, budget, occupancy
+from ullage.context.profiles.ullage import ULLAGE
+from ullage.core.context import CompactionPlan, Measured, Reason
 from ullage.core.events import SessionConfigured
 from ullage.core.messages import Text, ToolCall, Usage
 from ullage.core.ratio import ONE, corrected, prior, ratio, uncorrected
@@ -111,3 +115,27 @@ def test_the_models_last_learned_outlive_others() -> None:
     for number in range(20):
         billed(log, 0, model=f"model-{number:02}")
     assert [known.model for known in log.state.facts.ratios] == [f"model-{number:02}" for number in range(4, 20)]
+
+
+# --- lines ---
+
+
+@pytest.mark.parametrize("model", [None, "claude-x", "gpt-x"])
+def test_a_compaction_ends_below_the_providers_lines(model: str | None) -> None:
+    """What is planned and gated is counted in our tokens; the lines are drawn in the provider's."""
+    small, fixed = budget(16_000, "test"), FixedPart(1_000, ())
+    log = Log(budget=small).prompt("go on")
+    for number in range(12):
+        log.answer(ToolCall(f"c{number}", "read", "{}")).result(f"c{number}", "x" * 4_000)
+    now = occupancy(log.state, fixed.tokens, small, model)
+    planned = plan(log.state, Reason.THRESHOLD, now, fixed, ULLAGE, COUNTER)
+    assert isinstance(planned, CompactionPlan) and planned.ratio == now.ratio
+    assert corrected(fixed.tokens + planned.target, now.ratio) < small.handoff_line
+    largest = replace(bare(), head_tokens=planned.target)
+    passed = gate(planned, log.state, largest, fixed.tokens, small)
+    assert passed == Accepted(corrected(fixed.tokens + planned.target, now.ratio))
+    loose = replace(planned, target=planned.source_tokens)
+    over = replace(bare(), head_tokens=uncorrected(small.handoff_line, now.ratio) - fixed.tokens + 1)
+    assert gate(loose, log.state, over, fixed.tokens, small) == Rejected("above_handoff_line")
+    assert log.checkpoint(largest).state.facts.compactions == 1
+    assert occupancy(log.state, fixed.tokens, small, model).used == corrected(1_000 + planned.target, now.ratio)
