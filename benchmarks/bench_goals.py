@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 
 import rows_context
+import rows_model
 import rows_server
 import rows_storage
 import rows_wire
@@ -19,6 +20,7 @@ GROUPS: dict[str, Callable[[], Iterable[Row]]] = {
     "context": rows_context.rows,
     "wire": rows_wire.rows,
     "server": rows_server.rows,
+    "model": rows_model.rows,
     "log": rows_storage.rows,
 }
 

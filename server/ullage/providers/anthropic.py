@@ -162,7 +162,9 @@ class Anthropic:
 
     async def _ready(self) -> AsyncAnthropic:
         """The client, with the key that counts now; the first time, the model is looked up."""
-        key = await asyncio.to_thread(self._keys.get, ANTHROPIC)
+        key = self._keys.at_hand(ANTHROPIC)
+        if key is None and self._keys.likely(ANTHROPIC):
+            key = await asyncio.to_thread(self._keys.get, ANTHROPIC)
         if key is None and self._url is None:
             raise failed(errors.NO_KEY)
         key = key or NO_KEY_NEEDED

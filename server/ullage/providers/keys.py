@@ -11,6 +11,7 @@ import os
 import re
 import threading
 from collections.abc import MutableMapping
+from functools import cache
 from importlib.util import find_spec
 from typing import Final, Literal
 
@@ -86,9 +87,13 @@ class Keys:
         """Whether there is a key, or a keyring that nobody looked into yet."""
         return self.source(provider) is not None or (provider not in self._ring and has_keyring())
 
+    def at_hand(self, provider: str) -> str | None:
+        """The key, as far as nobody need be asked for it."""
+        return self._given.get(provider) or self._taken.get(provider) or self._ring.get(provider)
+
     def get(self, provider: str) -> str | None:
         """The key, or None."""
-        found = self._given.get(provider) or self._taken.get(provider)
+        found = self.at_hand(provider)
         if found or not has_keyring():
             return found
         with self._lock:
@@ -132,6 +137,7 @@ def _wipe(variable: str) -> None:
         ctypes.memset(address, ord("x"), len(ctypes.string_at(address)))
 
 
+@cache
 def has_keyring() -> bool:
     """Whether the optional package `keyring` is installed."""
     return find_spec("keyring") is not None

@@ -70,6 +70,7 @@ class MessagesApi:
     _server: asyncio.Server | None = None
     _lines: Iterator[Line] = field(init=False)
     _cached: set[bytes] = field(default_factory=set)
+    _measured: tuple[JSON, list[_Place]] | None = None
     _news: asyncio.Condition = field(default_factory=asyncio.Condition)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -169,7 +170,7 @@ class MessagesApi:
 
     def _next(self, body: JSON) -> Says | Refuses:
         """The script's next line, unless the request is too long: then the line waits for the next one."""
-        size, most = tokens(body), body["max_tokens"]
+        size, most = self._measure(body)[-1].tokens, body["max_tokens"]
         if size > self.window:
             return Refuses(400, "invalid_request_error", f"prompt is too long: {size} tokens > {self.window} maximum")
         if self.output_counts and size + most > self.window:
@@ -235,9 +236,15 @@ class MessagesApi:
 
     # --- figures ---
 
+    def _measure(self, body: JSON) -> list[_Place]:
+        """The places of a request; of the newest one they are kept, since all is asked of it at once."""
+        if self._measured is None or self._measured[0] is not body:
+            self._measured = (body, list(_places(body)))
+        return self._measured[1]
+
     def _usage(self, body: JSON) -> JSON:
         """Input figures of an accepted request; its breakpoints are remembered."""
-        places = list(_places(body))
+        places = self._measure(body)
         marks = [number for number, place in enumerate(places) if place.marked]
         hits = [
             place.size
@@ -248,7 +255,7 @@ class MessagesApi:
         read = max(hits, default=0)
         written = max([places[mark].size for mark in marks if places[mark].size > read], default=read) - read
         self._cached |= {places[mark].digest for mark in marks}
-        total, read, written = tokens(body), read // BYTES_PER_TOKEN, written // BYTES_PER_TOKEN
+        total, read, written = places[-1].tokens, read // BYTES_PER_TOKEN, written // BYTES_PER_TOKEN
         usage = {
             "input_tokens": total - read - written,
             "cache_read_input_tokens": read,
@@ -266,11 +273,15 @@ class _Place:
     digest: bytes
     marked: bool
 
+    @property
+    def tokens(self) -> int:
+        return -(-self.size // BYTES_PER_TOKEN)
+
 
 def tokens(body: JSON) -> int:
     """Tokens of a request: its canonical bytes over four."""
-    last = max((place.size for place in _places(body)), default=0)
-    return -(-last // BYTES_PER_TOKEN)
+    *_, last = _places(body)
+    return last.tokens
 
 
 def canonical(body: JSON) -> bytes:
