@@ -22,17 +22,20 @@ from ullage.core.errors import BadInput, StorageFailed
 from ullage.core.events import (
     DamageAccepted,
     Entry,
+    Event,
     HandoffRecorded,
     Parent,
     PromptQueued,
     QueueHeld,
     SessionForked,
     StepStarted,
+    Stop,
+    TurnEnded,
     TurnStarted,
     Unknown,
 )
 from ullage.core.reduce import fold
-from ullage.storage.fork import fork
+from ullage.storage.fork import fork, fork_point
 from ullage.storage.ids import new_session_id
 from ullage.storage.lines import Line
 from ullage.storage.log import Opened, SessionLog
@@ -180,3 +183,25 @@ def test_path_is_beside_the_parent() -> None:
     writer = session()
     path, _ = fork(writer.files, writer.log, None, CHILD, AT)
     assert path == Path(str(writer.path).replace(SESSION, CHILD))
+
+
+LOST_RESULTS: dict[str, tuple[list[Event], int]] = {
+    "the turn ended": ([TurnEnded("t", Stop.CANCELLED)], 3),
+    "another answer": ([answer("t", 2)], 3),
+    "another step": ([StepStarted("t", 2, OCCUPANCY), answer("t", 2, calls=["t/2/c0"])], 3),
+    "nothing more": ([], 1),
+}
+
+
+@pytest.mark.parametrize("name", LOST_RESULTS)
+def test_results_that_a_damaged_line_took_do_not_hold_the_fork_back(name: str) -> None:
+    """A unit is open only while its results may still come."""
+    rest, last = LOST_RESULTS[name]
+    events = [prompt("t"), TurnStarted("t"), answer("t", 1, calls=["t/1/c0"]), *rest]
+    entries = [Entry(seq, AT, event) for seq, event in enumerate(events)]
+    assert fork_point(iter(entries), None) == (last, frozenset())
+
+
+def test_a_prompt_whose_start_was_lost_is_no_waiting_one() -> None:
+    entries = [Entry(0, AT, prompt("t")), Entry(2, AT, StepStarted("t", 1, OCCUPANCY))]
+    assert fork_point(iter(entries), None) == (2, frozenset())

@@ -3,8 +3,10 @@
 The law that makes opening cheap: folding the whole log equals folding from the facts that a checkpoint carries, over
 that checkpoint and what follows it (`resume`).
 
-The reducer is total. An event that can't have happened (a result nobody asked for, an answer of a closed turn, an
-unacceptable checkpoint) changes nothing but `anomalies`.
+The reducer is total. An event that contradicts what is known (a second result of a call, an answer of a turn that
+ended, an unacceptable checkpoint) changes nothing but `anomalies`. One that only lacks what came before it, because
+lines of the log are lost, is taken as far as it goes and noted there too (`reduce_turns`). The next checkpoint heals
+the facts: it carries what they were before anything was lost.
 """
 
 from __future__ import annotations
@@ -38,35 +40,34 @@ from ullage.core.events import (
     SessionRenamed,
     SteerEntered,
     StepStarted,
-    Stop,
     TokensRecounted,
     TurnEnded,
     TurnStarted,
     Unknown,
     UsageBooked,
 )
-from ullage.core.exact import with_records
-from ullage.core.learning import learned
-from ullage.core.limits import BOUNDS
-from ullage.core.messages import LIMIT_STOPS, Message
-from ullage.core.ratio import observed
+from ullage.core.reduce_turns import (
+    answered,
+    noted,
+    queue_changed,
+    result_received,
+    steer_entered,
+    step_started,
+    turn_ended,
+    turn_started,
+)
 from ullage.core.sequence import AppendOnly
 from ullage.core.state import (
-    Baseline,
     Breaker,
     Config,
     Facts,
     HandoffItem,
     Item,
     MessageItem,
-    OpenTurn,
     Queued,
     ReplacementItem,
-    Sent,
     State,
     changed,
-    queued,
-    turn_known,
 )
 
 
@@ -90,17 +91,16 @@ def resume(entry: Entry) -> State:
 
 
 def reduce(state: State, entry: Entry) -> State:
-    """The state after one more entry. Total: an impossible event is only noted in `anomalies`."""
+    """The state after one more entry. Total: a contradictory event is only noted in `anomalies`."""
     after = _apply(state, entry, entry.event)
     if after is None:
-        seen = (*state.facts.anomalies, entry.seq)[-BOUNDS.anomalies_remembered :]
-        after = replace(state, facts=changed(state.facts, anomalies=seen))
+        after = noted(state, entry)
     facts = after.facts
     return State(changed(facts, last_seq=entry.seq, last_at=entry.at), after.items)
 
 
 def _apply(state: State, entry: Entry, event: Event) -> State | None:
-    """The state with the event applied, or None where it can't have happened."""
+    """The state with the event applied, or None where it contradicts what is known."""
     facts = state.facts
     match event:
         case SessionCreated():
@@ -112,21 +112,21 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
         case SessionConfigured():
             return _configured(state, entry, event)
         case PromptQueued() | PromptEdited() | PromptRemoved() | QueueHeld() | QueueReleased():
-            return _queue(state, entry, event)
+            return queue_changed(state, entry, event)
         case TurnStarted():
-            return _turn_started(state, entry, event)
+            return turn_started(state, entry, event)
         case SteerEntered():
-            return _steer_entered(state, entry, event)
+            return steer_entered(state, entry, event)
         case StepStarted():
-            return _step_started(state, entry, event)
+            return step_started(state, entry, event)
         case AnswerReceived():
-            return _answered(state, entry, event)
+            return answered(state, entry, event)
         case ResultReceived():
-            return _result(state, entry, event)
+            return result_received(state, entry, event)
         case UsageBooked():
             return replace(state, facts=_booked(facts, event))
         case TurnEnded():
-            return _turn_ended(state, event)
+            return turn_ended(state, entry, event)
         case TokensRecounted():
             return _recounted(state, event)
         case HandoffRecorded():
@@ -152,7 +152,7 @@ def _booked(facts: Facts, event: UsageBooked) -> Facts:
     return changed(facts, turn_totals=facts.turn_totals.plus(event.usage))
 
 
-# --- session and queue ---
+# --- session ---
 
 
 def _forked(facts: Facts, event: SessionForked) -> Facts:
@@ -192,158 +192,6 @@ def _configured(state: State, entry: Entry, event: SessionConfigured) -> State:
     return replace(state, facts=changed(state.facts, config=config, revision=revision))
 
 
-def _queue(
-    state: State,
-    entry: Entry,
-    event: PromptQueued | PromptEdited | PromptRemoved | QueueHeld | QueueReleased,
-) -> State | None:
-    facts = state.facts
-    match event:
-        case PromptQueued():
-            turn_id = event.message.turn_id
-            if turn_known(facts, turn_id):
-                return None
-            waiting = Queued(event.message, event.mode, event.tokens, event.encoding, entry.seq)
-            return replace(state, facts=changed(facts, queue=(*facts.queue, waiting)))
-        case PromptEdited():
-            turn_id = event.message.turn_id
-            if queued(facts, turn_id) is None:
-                return None
-            edit = {"message": event.message, "tokens": event.tokens, "encoding": event.encoding}
-            edited = tuple(replace(q, **edit) if q.turn_id == turn_id else q for q in facts.queue)  # type: ignore[arg-type]
-            return replace(state, facts=changed(facts, queue=edited))
-        case PromptRemoved():
-            if queued(facts, event.turn_id) is None:
-                return None
-            ended = _ended(facts, event.turn_id, Stop.CANCELLED)
-            return replace(state, facts=changed(ended, queue=_without(facts.queue, event.turn_id)))
-        case QueueHeld():
-            return replace(state, facts=changed(facts, held=event.reason))
-        case QueueReleased():
-            return replace(state, facts=changed(facts, held=None))
-        case _:
-            assert_never(event)
-
-
-def _without(queue: tuple[Queued, ...], turn_id: str) -> tuple[Queued, ...]:
-    return tuple(q for q in queue if q.turn_id != turn_id)
-
-
-def _ended(facts: Facts, turn_id: str, stop: Stop) -> Facts:
-    ended = (*facts.ended_turns, (turn_id, stop))[-BOUNDS.turns_remembered :]
-    return changed(facts, ended_turns=ended)
-
-
-# --- turn ---
-
-
-def _add(state: State, entry: Entry, message: Message, tokens: int, encoding: str) -> AppendOnly[Item]:
-    return state.items.append(MessageItem(entry.seq, message, tokens, encoding, state.tokens + tokens))
-
-
-def _turn_started(state: State, entry: Entry, event: TurnStarted) -> State | None:
-    facts, waiting = state.facts, queued(state.facts, event.turn_id)
-    if facts.open_turn is not None or waiting is None:
-        return None
-    started = changed(
-        facts,
-        queue=_without(facts.queue, event.turn_id),
-        open_turn=OpenTurn(event.turn_id, 0, (waiting.message,), started=entry.seq),
-        turns=facts.turns + 1,
-        title=facts.title or _title(waiting.message),
-        records=with_records(facts.records, waiting.message),
-    )
-    return State(started, _add(state, entry, waiting.message, waiting.tokens, waiting.encoding))
-
-
-def _title(message: Message) -> str:
-    """A session's first title: the first line of what the person said, never of anything hidden."""
-    lines = message.text.strip().splitlines()
-    return lines[0][:80] if lines else ""
-
-
-def _steer_entered(state: State, entry: Entry, event: SteerEntered) -> State | None:
-    facts, waiting = state.facts, queued(state.facts, event.steer_id)
-    turn = facts.open_turn
-    if turn is None or turn.turn_id != event.turn_id or waiting is None or turn.pending:
-        return None
-    joined = replace(turn, task=(*turn.task, waiting.message))
-    facts = changed(
-        _ended(facts, event.steer_id, Stop.DONE),
-        queue=_without(facts.queue, event.steer_id),
-        open_turn=joined,
-        records=with_records(facts.records, waiting.message),
-    )
-    return State(facts, _add(state, entry, waiting.message, waiting.tokens, waiting.encoding))
-
-
-def _step_started(state: State, entry: Entry, event: StepStarted) -> State | None:
-    facts, turn = state.facts, state.facts.open_turn
-    if turn is None or turn.turn_id != event.turn_id or turn.pending:
-        return None
-    sent = Sent(len(state.items), event.occupancy.fixed, event.step, event.turn_id, facts.revision)
-    started = changed(
-        facts,
-        open_turn=replace(turn, step=event.step),
-        sent=sent,
-        steps=facts.steps + 1,
-        last_call_at=entry.at,
-    )
-    return replace(state, facts=started)
-
-
-def _answered(state: State, entry: Entry, event: AnswerReceived) -> State | None:
-    facts, turn, sent = state.facts, state.facts.open_turn, state.facts.sent
-    if turn is None or turn.turn_id != event.turn_id or sent is None or sent.step != event.step:
-        return None
-    items = _add(state, entry, event.message, event.tokens, event.encoding)
-    pending = tuple(call.call_id for call in event.message.calls)
-    answered = changed(
-        facts,
-        open_turn=replace(turn, pending=pending),
-        turn_totals=facts.turn_totals.plus(event.usage),
-        baseline=_baseline(state, sent, event, len(items)),
-        ratios=observed(state, sent, event.usage, event.model),
-        sent=None,
-        last_call_at=entry.at,
-        records=with_records(facts.records, event.message, cut=not event.complete or event.stop in LIMIT_STOPS),
-    )
-    if event.complete:
-        answered = changed(answered, attempts=0, attempt_size=0, overflow_spent=False)
-    return State(answered, items)
-
-
-def _baseline(state: State, sent: Sent, event: AnswerReceived, length: int) -> Baseline | None:
-    """What projection may build on from here: nothing where usage is missing or items came in between.
-
-    The answer is in the provider's total already. Reasoning that is not sent back is taken off again.
-    """
-    floor = event.usage.floor
-    if floor is None or sent.length != len(state.items):
-        return None
-    kept = floor if event.message.has_opaque else max(0, floor - (event.usage.reasoning or 0))
-    return Baseline(kept, length, sent.fixed, sent.revision, event.model)
-
-
-def _result(state: State, entry: Entry, event: ResultReceived) -> State | None:
-    turn, results = state.facts.open_turn, event.message.results
-    if turn is None or turn.turn_id != event.turn_id or len(results) != 1 or results[0].call_id not in turn.pending:
-        return None
-    result = results[0]
-    pending = tuple(call_id for call_id in turn.pending if call_id != result.call_id)
-    facts = changed(state.facts, open_turn=replace(turn, pending=pending))
-    facts = learned(facts, entry, result)
-    return State(facts, _add(state, entry, event.message, event.tokens, event.encoding))
-
-
-def _turn_ended(state: State, event: TurnEnded) -> State | None:
-    turn = state.facts.open_turn
-    if turn is None or turn.turn_id != event.turn_id or turn.pending:
-        return None
-    facts = _ended(state.facts, event.turn_id, event.stop)
-    return replace(state, facts=changed(facts, open_turn=None, sent=None))
-
-
 def _recounted(state: State, event: TokensRecounted) -> State:
     counts, items, upto = dict(event.counts), AppendOnly[Item](), 0
     for item in state.items:
@@ -378,12 +226,16 @@ def _attempted(facts: Facts, reason: Reason, size: int) -> Facts:
 
 
 def _checkpoint(state: State, entry: Entry, event: CheckpointCommitted) -> State | None:
-    """Swap items for the replacement. What came after the source stands in the replacement's tail already."""
-    if event.revision != state.facts.revision or checkpoint_problem(event) is not None:
+    """Swap items for the replacement. What came after the source stands in the replacement's tail already.
+
+    Facts are the checkpoint's own: where lines before it are lost, they say what was. Identity alone is the header's,
+    because a fork's copied checkpoints name the parent.
+    """
+    if event.revision != event.facts.revision or checkpoint_problem(event) is not None:
         return None
-    facts = _attempted(state.facts, event.report.reason, event.report.after)
+    facts = _attempted(event.facts, event.report.reason, event.report.after)
     facts = changed(
-        facts,
+        _identified(facts, state.facts),
         revision=entry.seq,
         epoch=entry.seq,
         handoffs=0,
@@ -393,6 +245,19 @@ def _checkpoint(state: State, entry: Entry, event: CheckpointCommitted) -> State
         breaker=breaker_after_report(facts.breaker, event.report, entry.at),
     )
     return State(facts, replacement_items(entry.seq, event.replacement))
+
+
+def _identified(facts: Facts, known: Facts) -> Facts:
+    if not known.session_id:
+        return facts
+    return changed(
+        facts,
+        session_id=known.session_id,
+        root=known.root,
+        device=known.device,
+        inode=known.inode,
+        created_at=known.created_at,
+    )
 
 
 def replacement_items(seq: int, replacement: Replacement) -> AppendOnly[Item]:

@@ -15,11 +15,8 @@ from ullage.core.errors import BadInput, SessionUnavailable, StorageFailed
 from ullage.core.events import (
     AnswerReceived,
     CheckpointCommitted,
-    DamageAccepted,
     Entry,
     Event,
-    HandoffRecorded,
-    LogRepaired,
     Parent,
     PromptEdited,
     PromptQueued,
@@ -27,17 +24,17 @@ from ullage.core.events import (
     SessionCreated,
     SessionForked,
     SteerEntered,
+    StepStarted,
+    TurnEnded,
     TurnStarted,
 )
 from ullage.core.events import PromptRemoved as Removed
+from ullage.core.views import fork_view
 from ullage.storage.files import Files, write_new
 from ullage.storage.ids import is_session_id
 from ullage.storage.lines import Line, event_text, seal
 from ullage.storage.loading import Walk, restore
 from ullage.storage.log import SessionLog
-
-_NOT_COPIED = (SessionCreated, HandoffRecorded, LogRepaired, DamageAccepted)
-"""Identity is the child's own; a handoff belongs to its session alone; byte ranges mean nothing in another file."""
 
 
 def fork(files: Files, source: SessionLog, at_seq: int | None, new_id: str, at: int) -> tuple[Path, int]:
@@ -81,13 +78,16 @@ def fork_point(entries: Iterator[Entry], at_seq: int | None) -> tuple[int, froze
         match entry.event:
             case PromptQueued(message):
                 waiting[message.turn_id] = entry.seq
-            case TurnStarted(turn_id) | SteerEntered(_, turn_id) | Removed(turn_id):
-                left[turn_id] = entry.seq
-            case AnswerReceived():
-                if not open_calls:
-                    before_unit = last
-                open_calls.update(call.call_id for call in entry.event.message.calls)
-            case ResultReceived():
+            case Removed(turn_id):
+                left.setdefault(turn_id, entry.seq)
+            case TurnStarted(turn_id) | SteerEntered(_, turn_id) | StepStarted(turn_id) | TurnEnded(turn_id):
+                left.setdefault(turn_id, entry.seq)
+                open_calls.clear()  # what is open still lost its results with a damaged line: nothing will close it
+            case AnswerReceived(turn_id):
+                left.setdefault(turn_id, entry.seq)
+                before_unit, open_calls = last, {call.call_id for call in entry.event.message.calls}
+            case ResultReceived(turn_id):
+                left.setdefault(turn_id, entry.seq)
                 open_calls.difference_update(result.call_id for result in entry.event.message.results)
             case _:
                 pass
@@ -102,7 +102,7 @@ def _copied(event: Event, waiting: frozenset[str]) -> bool:
         case PromptQueued(message) | PromptEdited(message):
             return message.turn_id not in waiting
         case _:
-            return not isinstance(event, _NOT_COPIED)
+            return fork_view(event) and not isinstance(event, SessionCreated)  # identity is the child's own
 
 
 def _child_lines(
