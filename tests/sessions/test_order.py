@@ -21,6 +21,9 @@ from ullage.core.messages import Message, Role, Text
 from ullage.core.reduce import fold
 from ullage.core.state import State
 from ullage.core.turn_state import TurnState
+from ullage.core.views import ShownTurnStart
+from ullage.sessions.notices import Updated
+from ullage.storage.lines import Damage
 from ullage.testing.model import ask, call, gated, good_summary, say, stall
 
 
@@ -221,3 +224,43 @@ async def test_something_that_breaks_inside_ends_the_session_with_a_typed_error(
     assert (outcome.stop, outcome.error and outcome.error.code) == (Stop.FAILED, "internal")
     async with asyncio.timeout(SECONDS):
         await stage.hosts[-1].close()
+
+
+# --- what is told, and what blocks ---
+
+
+async def test_no_piece_of_an_answer_comes_before_what_it_follows(slow: Stage, root: Path) -> None:
+    """The prompt's update waits for the disk, so what the model says to it waits too."""
+    slow.play([stall("Streamed at once.")])
+    actor = await slow.session_with(root, FakeTools())
+    await until(lambda: actor.synced_seq == actor.state.facts.last_seq)
+    disk_of(slow).hold()
+    running = asking(actor, "t1")
+    await until(lambda: bool(actor.live()) and disk_of(slow).held == 1)
+    assert not slow.told.deltas() and "TurnStart" not in slow.told.what()
+    disk_of(slow).release()
+    await until(lambda: bool(slow.told.deltas()))
+    told = slow.told.of()
+    before = told[: told.index(slow.told.deltas()[0])]
+    assert any(isinstance(notice, Updated) and isinstance(notice.shown.what, ShownTurnStart) for notice in before)
+    actor.cancel()
+    await running
+
+
+async def test_accepting_damage_does_not_hold_up_other_sessions(slow: Stage, root: Path) -> None:
+    """Its sync runs in a thread; whatever else is asked of that session meanwhile comes after it, in order."""
+    actor = await slow.session_with(root, FakeTools())
+    await actor.rename("One")
+    await actor.rename("Two")
+    actor._journal.log.damage = (Damage(0, 1, "made up"),)
+    disk_of(slow).hold()
+    accepting = asyncio.get_running_loop().create_task(actor.accept_damage())
+    await until(lambda: disk_of(slow).held == 1)
+    actor._journal.log.damage = ()
+    renaming = asyncio.get_running_loop().create_task(actor.rename("Three"))
+    await asyncio.sleep(0)
+    assert not accepting.done() and actor.state.facts.title == "Two"
+    disk_of(slow).release()
+    await asyncio.gather(accepting, renaming)
+    assert kinds(actor)[-2:] == ["DamageAccepted", "SessionRenamed"]
+    assert actor.state == fold(actor.log.entries())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from ullage.core.errors import BadInput, SessionUnavailable
 from ullage.core.events import (
@@ -117,7 +117,10 @@ class SessionActor(SessionLoop):
 
     async def accept_damage(self) -> None:
         """Agree to go on writing after damage in the log, which stays where it is."""
-        for entry in self._journal.accept_damage():
+        await self._in_turn(self._accept)
+
+    async def _accept(self) -> None:
+        for entry in await self._journal.accept_damage():
             self._publish(entry)
         before, self._before = self._before, ()
         if before:
@@ -167,7 +170,7 @@ class SessionActor(SessionLoop):
         self._check_writable()
         await self._in_turn(lambda: self._append((event,)))
 
-    async def _in_turn(self, work: Callable[[], None]) -> None:
+    async def _in_turn(self, work: Callable[[], Awaitable[None] | None]) -> None:
         """Do something when everything posted before was fed, never in the middle of a command; then sync."""
         job = Job(work)
         self._inbox.put_nowait(job)

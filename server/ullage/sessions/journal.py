@@ -52,13 +52,17 @@ class Journal:
             self.state = reduce(self.state, entry)
         return entries
 
-    def accept_damage(self) -> list[Entry]:
-        """Note a person's consent to go on after damage; durable when this returns.
+    async def accept_damage(self) -> list[Entry]:
+        """Note a person's consent to go on after damage; durable when this returns. Nothing may be appended meanwhile.
 
         Raises:
             StorageFailed: as `append`.
         """
-        entries = self.log.accept_damage(self._clock())
+        try:
+            entries = await asyncio.to_thread(self.log.accept_damage, self._clock())
+        except StorageFailed as error:
+            self._fail(error.report)
+            raise
         for entry in entries:
             self.state = reduce(self.state, entry)
         self._appended = self._synced = self.log.synced_seq

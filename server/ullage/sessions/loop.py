@@ -125,7 +125,7 @@ class SessionLoop:
         self._finished = asyncio.Event()
         self._began = (0.0, 0.0, 0)
         """When the turn began, and what the model had taken and how many steps there had been by then."""
-        effects.attach(self._inbox.put_nowait, self._tell, lambda: self.state)
+        effects.attach(self._inbox.put_nowait, self._tell_in_order, lambda: self.state)
 
     # --- reading ---
 
@@ -187,7 +187,7 @@ class SessionLoop:
         while not self._finished.is_set():
             event = await self._inbox.get()
             if isinstance(event, Job):
-                event.run()
+                await event.run()
             else:
                 await self._feed(event)
         for left in self._taken():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from ullage.core.commands import CompactionOutcome
@@ -48,15 +48,20 @@ class Waiting:
 
 
 class Job:
-    """Something to do in the loop, between two inputs, for somebody who waits until it is done."""
+    """Something to do in the loop, between two inputs, for somebody who waits until it is done.
 
-    def __init__(self, work: Callable[[], None]) -> None:
+    What is awaited in it keeps every later input waiting too.
+    """
+
+    def __init__(self, work: Callable[[], Awaitable[None] | None]) -> None:
         self._work = work
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def run(self) -> None:
+    async def run(self) -> None:
         try:
-            self._work()
+            more = self._work()
+            if more is not None:
+                await more
         except UllageError as error:
             self._fail(error)
         else:
