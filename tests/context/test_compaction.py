@@ -13,7 +13,7 @@ from tests.context.histories import BIG, COUNTER, Log, bare, hard_messages, imag
 from tests.context.test_handoff import VALID
 
 from ullage.context.assembly import assemble
-from ullage.context.compaction import Accepted, FixedPart, Rejected, gate, plan, plan_step, recovery_refusal
+from ullage.context.compaction import Accepted, FixedPart, Rejected, gate, plan, plan_step
 from ullage.context.digest import digest
 from ullage.context.ledger import FACTS_LINE, HEADINGS, escape_headings, ledger_text, summary_of
 from ullage.context.occupancy import budget, occupancy
@@ -145,10 +145,6 @@ def test_automatic_compaction_can_be_off() -> None:
     log = due().add(SessionConfigured(auto_compaction=False))
     check_impossible(log, "compaction_off")
     check_impossible(due(size=8).add(SessionConfigured(auto_compaction=False)), "compaction_off", too_large=True)
-    now = occupancy(log.state, FIXED.tokens, log.budget)
-    refusal = recovery_refusal(log.state, now)
-    assert refusal is not None
-    assert refusal.code == "compaction_off"
 
 
 def test_two_attempts_between_two_answers() -> None:
@@ -160,15 +156,6 @@ def test_two_attempts_between_two_answers() -> None:
     check_impossible(log, "compaction_no_progress")
     log.answer(Text("yes"))
     assert isinstance(plan_step(log.state, FIXED, log.budget, COUNTER), CompactFirst)
-
-
-def test_recovery_once_per_answer() -> None:
-    log = due(size=40)
-    now = occupancy(log.state, FIXED.tokens, log.budget)
-    assert recovery_refusal(log.state, now) is None
-    log.add(CompactionFailed(Reason.OVERFLOW, ErrorReport("x", "y")))
-    assert recovery_refusal(log.state, now) is not None
-    assert recovery_refusal(log.answer(Text("yes")).state, now) is None
 
 
 # --- the target ---

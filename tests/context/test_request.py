@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.context.histories import BIG, COUNTER, Log, bare, hard_messages, image, kept, live_log
 from tests.context.test_handoff import VALID
 
+from ullage.context import request as building
 from ullage.context.occupancy import occupancy
-from ullage.context.request import NO_BEGINNING, NO_OUTPUT, UNANSWERED, Built, Memo, build, estimate_bytes, render
+from ullage.context.request import NO_BEGINNING, NO_OUTPUT, UNANSWERED, Built, Memo, build, render
 from ullage.core.context import Replacement, RestoredFile, Word
 from ullage.core.messages import (
     BlobRef,
@@ -174,11 +175,18 @@ def test_the_validator_can_fail() -> None:
 # --- what stands in it ---
 
 
+def counted_bytes(request: Request) -> int:
+    """A request's bytes, counted whole; the builder counts as it goes."""
+    fixed = building._size([request.system, *((tool.name, tool.description, tool.schema) for tool in request.tools)])
+    blocks = [block for message in request.messages for block in message.blocks]
+    return fixed + len(request.messages) * building._MESSAGE_BYTES + sum(map(building._block_size, blocks))
+
+
 def built(log: Log, max_output: int = 4_000, memo: Memo | None = None, card: ModelCard = CARD) -> Built:
     now = occupancy(log.state, log.fixed, BIG)
     whole = build(log.state, "be brief", TOOLS, card, max_output, now, memo)
     assert problems(whole.request, card.window) == []
-    assert whole.size == estimate_bytes(whole.request)
+    assert whole.size == counted_bytes(whole.request)
     return whole
 
 
@@ -323,5 +331,5 @@ class Blind(list[Item]):
 
 def test_sized_images_are_estimated_in_base64() -> None:
     request = asked([RequestMessage(Role.USER, (Image(BlobRef("a", 3_000), "image/png", 1, 1),))])
-    assert 4_000 < estimate_bytes(request) < 4_300
+    assert 4_000 < counted_bytes(request) < 4_300
     assert COUNTER.encoding == "chars/4"

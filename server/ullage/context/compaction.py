@@ -68,13 +68,6 @@ def plan_step(
     return Proceed(now)
 
 
-def recovery_refusal(state: State, now: Occupancy, limits: Limits = LIMITS) -> ErrorReport | None:
-    """Why a provider's refusal for size must not be recovered from by a compaction; None when it may."""
-    if state.facts.overflow_spent:
-        return _no_progress(now)
-    return _no_compaction(state, now, limits)
-
-
 def _no_compaction(state: State, now: Occupancy, limits: Limits) -> ErrorReport | None:
     """Why no automatic compaction may run; None when it may."""
     if not state.facts.config.auto_compaction:

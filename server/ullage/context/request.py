@@ -124,13 +124,6 @@ def render(
     return messages, size
 
 
-def estimate_bytes(request: Request) -> int:
-    """Bytes of JSON that a request takes at a provider, base64 of its images included."""
-    fixed = _size([request.system, *((tool.name, tool.description, tool.schema) for tool in request.tools)])
-    blocks = [block for message in request.messages for block in message.blocks]
-    return fixed + len(request.messages) * _MESSAGE_BYTES + sum(_block_size(block) for block in blocks)
-
-
 # --- segments ---
 
 

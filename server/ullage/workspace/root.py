@@ -58,11 +58,10 @@ class RootIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What the file system says of an entry: size in bytes, time in nanoseconds, number of hard links."""
+    """What the file system says of an entry: size in bytes, number of hard links."""
 
     kind: Kind
     size: int
-    mtime_ns: int
     links: int
 
 
@@ -378,7 +377,7 @@ def _kind(mode: int) -> Kind:
 
 
 def _stat(found: os.stat_result) -> Stat:
-    return Stat(_kind(found.st_mode), found.st_size, found.st_mtime_ns, found.st_nlink)
+    return Stat(_kind(found.st_mode), found.st_size, found.st_nlink)
 
 
 def _entry(item: os.DirEntry[str], folder: WorkspacePath, sizes: bool) -> Entry:
