@@ -101,6 +101,7 @@ replacements = st.builds(
     words,
     st.lists(st.builds(context.Kept, seqs, any_message, tokens), max_size=3).map(tuple),
     tokens,
+    st.lists(st.builds(context.ExactRecord, words, text), max_size=2).map(tuple),
 )
 reports = st.builds(
     context.CompactionReport,
@@ -146,6 +147,8 @@ facts = st.builds(
     files=st.lists(st.builds(state.FileFact, words, st.booleans(), seqs, counts), max_size=2).map(tuple),
     commands=st.lists(st.builds(state.CommandFact, words, maybe | tokens, maybe | words, seqs), max_size=2).map(tuple),
     newest_error=maybe | text,
+    records=st.lists(st.builds(context.ExactRecord, words, text), max_size=2).map(tuple),
+    breaker=st.builds(state.Breaker, st.integers(0, 4), counts, tokens),
     outputs=st.lists(blobs, max_size=2).map(tuple),
     anomalies=st.lists(seqs, max_size=2).map(tuple),
     read_only=maybe | words,
@@ -204,7 +207,7 @@ BY_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
     events.CheckpointCommitted: st.builds(
         events.CheckpointCommitted, st.sampled_from([1, 1, 1, 2]), seqs, seqs, seqs, replacements, reports, facts
     ),
-    events.CompactionFailed: st.builds(events.CompactionFailed, st.sampled_from(context.Reason), errors),
+    events.CompactionFailed: st.builds(events.CompactionFailed, st.sampled_from(context.Reason), errors, maybe | words),
     events.LogRepaired: st.builds(events.LogRepaired, counts, counts, words),
     events.DamageAccepted: st.builds(events.DamageAccepted, st.lists(st.tuples(counts, counts), max_size=2).map(tuple)),
     events.Unknown: st.builds(_unknown, st.sampled_from(["later_kind", "next_kind"]), st.booleans(), text),

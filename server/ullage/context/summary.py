@@ -25,7 +25,7 @@ from ullage.core.exact import HEADINGS
 from ullage.core.messages import Image, Message, Op, Part, Role, Text, ToolCall, ToolResult
 from ullage.core.ports import TokenCounter
 from ullage.core.requests import Request, RequestMessage, RequestTool
-from ullage.core.state import HandoffItem, Item, MessageItem, State
+from ullage.core.state import Item, MessageItem, State
 
 _ASK = """\
 Write the ledger of {what}, for a colleague who goes on with it and sees nothing else of it.
@@ -191,9 +191,9 @@ class _Asked:
 
 
 def _plain(items: Sequence[Item], source_seq: int) -> Iterator[Item]:
-    """The items of a source without handoffs, and with notes in place of images."""
+    """The items of a source, with notes in place of images. (Handoffs are not rendered where none is named.)"""
     for item in items:
-        if item.seq > source_seq or isinstance(item, HandoffItem):
+        if item.seq > source_seq:
             continue
         if isinstance(item, MessageItem):
             parts = tuple(_without_image(part) for part in item.message.parts)
