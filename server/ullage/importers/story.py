@@ -304,17 +304,15 @@ class _Teller:
         self._add(StepStarted(turn, step, occupancy(self.state, 0, budget(window, "recorded"))))
         tokens, encoding = self._count(message), self.counter.encoding
         self._add(AnswerReceived(turn, step, message, tokens, encoding, answer.usage, answer.stop, answer.model), place)
-        self._results(message, step, place)
+        self._results(message, step)
         if answer.stop in ("cancelled", "failed"):
             self._end(Stop.CANCELLED if answer.stop == "cancelled" else Stop.FAILED)
 
-    def _results(self, answer: Message, step: int, place: int) -> None:
+    def _results(self, answer: Message, step: int) -> None:
         """The results of an answer's calls in the order they were recorded, then an end for each call without one."""
         found: list[tuple[ToolCall, Said | None]] = []
         for call in answer.calls:
             waiting = self.results.get(call.provider_id or "", deque())
-            while waiting and waiting[0].place < place:
-                waiting.popleft()
             found.append((call, waiting.popleft() if waiting else None))
         for call, said in sorted(found, key=lambda pair: pair[1].place if pair[1] else 2**62):
             self._result(call, step, said)

@@ -14,7 +14,6 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from ullage.core.commands import (
     Append,
@@ -61,19 +60,17 @@ from ullage.core.inputs import (
 )
 from ullage.core.limits import Limits as CoreLimits
 from ullage.core.messages import BlobRef, Message, Role, Text, ToolCall, ToolResult, Usage
-from ullage.core.ports import ModelCard, Provider, TokenCounter, ToolOutcome, ToolSpec
+from ullage.core.ports import ModelCard, TokenCounter
 from ullage.core.ratio import corrected
 from ullage.core.reduce import reduce
 from ullage.core.requests import Block, Request
-from ullage.core.state import Config, State
+from ullage.core.state import State
 from ullage.core.turn import advance
 from ullage.core.turn_state import Turn, TurnState
+from ullage.lab.recorded import Recorded, ports
 from ullage.lab.script import Answered, Move, Prompted, Steered
 from ullage.providers.measure import parts_tokens
 from ullage.sessions.engine import Engine
-from ullage.sessions.ports import Ports
-from ullage.storage.files import DiskFiles
-from ullage.tools.toolbox import tool_specs
 
 CACHE_READ, CACHE_WRITE = 0.1, 1.25
 """Price of a prompt token that a cache held, and of one that it took in, in prices of a plain one (Anthropic's)."""
@@ -146,23 +143,6 @@ def walk(
     return player.walked()
 
 
-class _Recorded:
-    """Stands for the provider and the tools of the recording: what is known of them, and nothing that could run."""
-
-    def __init__(self, card: ModelCard) -> None:
-        self.card = card
-        self._specs = tool_specs()
-
-    def specs(self) -> Sequence[ToolSpec]:
-        return self._specs
-
-    async def run(self, name: str, arguments: str) -> ToolOutcome:
-        raise NotImplementedError("a walk runs nothing")
-
-    def stream(self, request: Request) -> object:
-        raise NotImplementedError("a walk calls nothing")
-
-
 @dataclass(slots=True)
 class _Told:
     """What a walk has to tell so far."""
@@ -177,8 +157,8 @@ class _Told:
 class _Player:
     def __init__(self, window: int, counter: TokenCounter, model: str, billing: int, root: str, watch: Watch) -> None:
         self.counter, self.billing, self.watch = counter, billing, watch
-        recorded = _Recorded(ModelCard(model, window, "setting"))
-        self.engine = Engine(_ports(recorded, counter), recorded, root)
+        recorded = Recorded(ModelCard(model, window, "setting"))
+        self.engine = Engine(ports(recorded, counter), recorded, root)
         self.turn = Turn(limits=replace(CoreLimits(), steps_per_turn=1_000_000))
         self.state, self.entries = State(), list[Entry]()
         self.told = _Told()
@@ -393,17 +373,3 @@ def _number(call_id: str) -> str:
 
 def _blocks(request: Request) -> list[Block]:
     return [block for message in request.messages for block in message.blocks]
-
-
-def _ports(recorded: _Recorded, counter: TokenCounter) -> Ports:
-    provider: Callable[[Config], Provider] = lambda config: recorded  # type: ignore[assignment,return-value]  # noqa: E731
-    return Ports(
-        files=DiskFiles(),
-        home=Path(),
-        clock=lambda: 0,
-        new_id=lambda at: "walk",
-        fence=lambda: "fence",
-        counter=lambda: counter,
-        provider=provider,
-        summariser=lambda config: None,
-    )

@@ -1,0 +1,43 @@
+"""The world of a walk: what an engine needs to know of a provider and of tools, and nothing that could call or run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+
+from ullage.core.ports import ModelCard, ProviderEvent, TokenCounter, ToolOutcome, ToolSpec
+from ullage.core.requests import Request
+from ullage.sessions.ports import Ports
+from ullage.storage.files import DiskFiles
+from ullage.tools.toolbox import tool_specs
+
+
+class Recorded:
+    """Stands for the provider and the tools of the recording: what is known of them, and nothing that could run."""
+
+    def __init__(self, card: ModelCard) -> None:
+        self.card = card
+        self._specs = tool_specs()
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return self._specs
+
+    async def run(self, name: str, arguments: str) -> ToolOutcome:
+        raise NotImplementedError("a walk runs nothing")
+
+    def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        raise NotImplementedError("a walk calls nothing")
+
+
+def ports(recorded: Recorded, counter: TokenCounter) -> Ports:
+    """Ports of a walk: no clock, no chance, no disk that anything is written to."""
+    return Ports(
+        files=DiskFiles(),
+        home=Path(),
+        clock=lambda: 0,
+        new_id=lambda at: "walk",
+        fence=lambda: "fence",
+        counter=lambda: counter,
+        provider=lambda config: recorded,
+        summariser=lambda config: None,
+    )
