@@ -6,6 +6,7 @@ import asyncio
 import json
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from ullage.core.messages import BlobRef, Image, Opaque, Reasoning, Role, Text, 
 from ullage.core.ports import Answer, ModelCard, ReasoningDelta, Retrying, TextDelta
 from ullage.core.requests import RequestMessage
 from ullage.providers.anthropic import Anthropic, AnthropicSummariser
+from ullage.providers.anthropic_errors import rows
 from ullage.providers.anthropic_stream import usage_of
 from ullage.providers.keys import Keys
 from ullage.providers.limits import Limits
@@ -402,3 +404,9 @@ async def test_without_a_key_nothing_is_sent() -> None:
     with pytest.raises(Exception, match="no key") as caught:
         await anext(provider.stream(asks()))
     assert "ANTHROPIC_API_KEY" in caught.value.report.hint  # type: ignore[attr-defined]
+
+
+def test_the_page_names_every_kind_of_failure() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "providers.md").read_text(encoding="utf-8")
+    assert [row.code for row in rows() if f"`{row.code}`" not in page] == []
+    assert [row.code for row in rows() if not (row.says and row.hint)] == []
