@@ -1,16 +1,20 @@
-"""The contract of `Provider`, run against the fake and the offline explorer."""
+"""The contract of `Provider`, run against the fake, the offline explorer, and Anthropic's SDK in memory."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import AsyncIterator, Callable
 
+import httpx2
 import pytest
 
 from ullage.core.messages import Role, Text, ToolCall
 from ullage.core.ports import Answer, Provider, ProviderFailure, ReasoningDelta, TextDelta
 from ullage.core.requests import Request, RequestMessage, RequestTool
+from ullage.providers.anthropic import Anthropic, World
 from ullage.providers.explorer import Explorer
+from ullage.providers.keys import Keys
 from ullage.providers.limits import Limits
 from ullage.providers.tokens import ApproximateCounter
 from ullage.testing.model import ScriptedModel, call, overflow, say, think
@@ -30,12 +34,54 @@ def small_explorer() -> Provider:
     return Explorer(ApproximateCounter(), Limits(explorer_window=1_000))
 
 
+def claude(answer: Callable[[], httpx2.Response]) -> Provider:
+    """Its SDK, with every request but the one for a message unknown."""
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        return answer() if request.url.path == "/v1/messages" else httpx2.Response(404, json={})
+
+    keys = Keys()
+    keys.give("anthropic", "a-key")
+    return Anthropic("claude-any", keys, world=World(transport=httpx2.MockTransport(respond)))
+
+
+def answering() -> httpx2.Response:
+    """I look at it, and a call."""
+    usage = {"input_tokens": 5, "output_tokens": 7}
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "claude-any", "content": [], "usage": usage}
+    tool = {"type": "tool_use", "id": "t", "name": "read", "input": {}}
+    events = [
+        {"type": "message_start", "message": message | {"stop_reason": None, "stop_sequence": None}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "I look "}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "at it."}},
+        {"type": "content_block_start", "index": 1, "content_block": tool},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": "{}"}},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use", "stop_sequence": None}, "usage": usage},
+        {"type": "message_stop"},
+    ]
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for event in events:
+            yield f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+            await asyncio.sleep(0)
+
+    return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=pieces())
+
+
+def too_long() -> httpx2.Response:
+    error = {"type": "invalid_request_error", "message": "prompt is too long: 5000 tokens > 1000 maximum"}
+    return httpx2.Response(400, json={"type": "error", "error": error})
+
+
 PROVIDERS: dict[str, Callable[[], Provider]] = {
+    "anthropic": lambda: claude(answering),
     "explorer": explorer,
     "scripted": lambda: ScriptedModel([say("I look at it.", call("read", path="a.py"))]),
     "scripted, thinking": lambda: ScriptedModel([think("Hm.", "Well.")]),
 }
 OVERFLOWING: dict[str, Callable[[], Provider]] = {
+    "anthropic": lambda: claude(too_long),
     "explorer": small_explorer,
     "scripted": lambda: ScriptedModel([overflow(1_000)]),
 }
