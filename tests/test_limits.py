@@ -53,6 +53,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A home and a user file of this test's own."""
     monkeypatch.setenv("ULLAGE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(settings, "user_file", lambda: tmp_path / "settings.toml")
+    # Whatever another test of this process loaded: counts are the rough ones here.
+    monkeypatch.setattr(serve, "counter_if_loaded", lambda: None)
 
 
 def arguments() -> argparse.Namespace:

@@ -122,6 +122,7 @@ TEXT_THAT_LEAVES = {
     "DeltaUpdate": "message_id text",
     "ErrorPayload": "code message hint data",
     "ExportResult": "text",
+    "HitPayload": "message_id label snippet",
     "ImagePayload": "media_type",
     "OccupancyFigures": "window_source",
     "OccupancyPayload": "window_source session_id",
@@ -342,6 +343,7 @@ def test_unknown_fields_are_ignored(method: Any) -> None:
         "trusted": True,
         "provider": "anthropic",
         "key": None,
+        "query": "x",
     }
     method.params.model_validate(known | {"later": {"jsonrpc": "2.0"}})
 
