@@ -1,0 +1,189 @@
+"""Scenarios and weak points of context management (T and W numbers) that only a whole, live session shows."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.sessions.stage import Stage, asking, big, filled, kinds, of_kind, prompt, said, until, words
+
+from ullage.context.handoff import TAG
+from ullage.core.commands import CompactionOutcome
+from ullage.core.context import Measured, Reason, Strategy
+from ullage.core.events import (
+    CheckpointCommitted,
+    CompactionFailed,
+    HandoffRecorded,
+    PromptMode,
+    SessionConfigured,
+    Stop,
+)
+from ullage.core.messages import Image, Text, Usage
+from ullage.core.turn_state import TurnState
+from ullage.sessions.actor import SessionActor
+from ullage.sessions.notices import Updated
+from ullage.storage.blobs import BlobStore
+from ullage.storage.ids import workspace_key
+from ullage.testing.model import Line, Reply, ask, call, fail, good_summary, overflow, say, stall
+
+
+async def at_the_band(stage: Stage, root: Path, script: list[Line]) -> SessionActor:
+    """The next prompt of 400 tokens stands in the handoff band."""
+    stage.play([big(3_800, "a"), big(3_600, "b"), *script])
+    actor = await stage.session(root)
+    await prompt(actor, "t1")
+    await prompt(actor, "t2")
+    return actor
+
+
+@pytest.mark.parametrize("first", [fail(500, "overloaded"), Reply(), say("No usage.", usage=Usage())])
+async def test_a_step_that_gave_nothing_does_not_write_the_handoff_again(stage: Stage, root: Path, first: Line) -> None:
+    """T035, T036: a failure before the stream, an answer without a piece, one without usage."""
+    actor = await at_the_band(stage, root, [first, say("Now."), say("And on.")])
+    for number in range(3):
+        await prompt(actor, f"p{number}", words(400 if number == 0 else 10))
+    assert len(of_kind(actor, HandoffRecorded)) == 1
+    assert [said(request).count(TAG) for request in stage.model.requests[2:]] == [1, 1, 1]
+
+
+async def test_prompts_that_race_in_the_band_write_one_handoff(stage: Stage, root: Path) -> None:
+    """T026: one event and one identity, whoever was first."""
+    actor = await at_the_band(stage, root, [say(f"Answer {number}.") for number in range(3)])
+    asked = [asking(actor, f"p{number}", words(400 if number == 0 else 10)) for number in range(3)]
+    assert [(await one).stop for one in asked] == [Stop.DONE] * 3
+    assert len(of_kind(actor, HandoffRecorded)) == len(stage.records()) == 1
+
+
+async def test_a_new_process_guards_its_first_request(stage: Stage, root: Path) -> None:
+    """T100, W-P7: nothing was answered in this process yet; the number is there, and it compacts before it sends."""
+    actor = await filled(stage, root, [])
+    host = await stage.restart(root)
+    stage.play([say("After.")])
+    again = await host.open_session(actor.session_id)
+    assert (await prompt(again, "t3", words(2_500))).stop is Stop.DONE
+    assert kinds(again)[-4:] == ["CheckpointCommitted", "StepStarted", "AnswerReceived", "TurnEnded"]
+    [request] = stage.model.requests
+    assert request.tokens < again.occupancy.budget.handoff_line
+
+
+async def test_a_recovery_whose_samples_fail_is_a_checkpoint_all_the_same(stage: Stage, root: Path) -> None:
+    """T081: the fallback is durable before the request goes out again."""
+    actor = await filled(stage, root, [overflow(7_000), say("It fits.")], [fail(500)] * 3)
+    assert (await prompt(actor, "t3", "Go.")).stop is Stop.DONE
+    [checkpoint] = of_kind(actor, CheckpointCommitted)
+    assert (checkpoint.report.reason, checkpoint.report.strategy) == (Reason.OVERFLOW, Strategy.FALLBACK)
+
+
+async def test_a_recovery_that_can_drop_nothing_replays_nothing(stage: Stage, root: Path) -> None:
+    """T084: the turn ends with an error; the request is not sent a second time as it was."""
+    stage.play([overflow(900), say("Never.")])
+    actor = await stage.session(root)
+    outcome = await prompt(actor, "t1", "Hi.")
+    assert (outcome.stop, outcome.error and outcome.error.code) == (Stop.FAILED, "context_overflow")
+    assert len(stage.model.requests) == 1 and not of_kind(actor, CheckpointCommitted)
+    assert actor.turn.state is TurnState.IDLE
+
+
+async def test_after_a_recovery_no_second_compaction_follows(stage: Stage, root: Path) -> None:
+    """W-P8: what was measured before it is forgotten, however large it was."""
+    huge = Usage(9_500, 10, 9_510)
+    stage.play([big(3_300, "a"), replace(big(3_300, "b"), usage=huge), overflow(7_000), say("It fits."), say("On.")])
+    actor = await stage.session(root, handoff=False)
+    for number in range(2):
+        await prompt(actor, f"t{number}")
+    assert actor.occupancy.source is not Measured.ESTIMATE and actor.occupancy.used > 9_500
+    await actor.configure(SessionConfigured(window=18_000))
+    for number in range(2, 4):
+        assert (await prompt(actor, f"t{number}", "Go.")).stop is Stop.DONE
+    assert len(of_kind(actor, CheckpointCommitted)) == 1
+
+
+@pytest.mark.parametrize("summaries", [None, [good_summary()]])
+async def test_people_see_everything_and_the_model_the_replacement(
+    stage: Stage, root: Path, summaries: list[Line] | None
+) -> None:
+    """T115, T116, W-P9: history stays whole; the checkpoint says why, who, and both figures on one basis."""
+    actor = await filled(stage, root, [say("Next.")], summaries)
+    before, shown = actor.occupancy, list(actor.history())
+    answer = await actor.compact("c1")
+    [checkpoint] = of_kind(actor, CheckpointCommitted)
+    report = checkpoint.report
+    assert answer.report == report and checkpoint.version == 1
+    assert (report.reason, report.strategy) == (
+        Reason.MANUAL,
+        Strategy.MODEL if summaries else Strategy.DETERMINISTIC,
+    )
+    assert (report.before, report.after) == (before.used, actor.occupancy.used)
+    assert list(actor.history())[: len(shown)] == shown
+    await prompt(actor, "t3")
+    last = "a00500"
+    assert last in said(list(actor.history())) and last not in said(stage.model.requests[-1])
+
+
+async def test_pieces_have_no_numbers_and_are_never_logged(stage: Stage, root: Path) -> None:
+    """T118, T108, T110, T039: what is logged is counted without a gap, over a restart too; hidden events leave gaps in
+    what is told, and a piece takes none."""
+    actor = await at_the_band(stage, root, [ask(call("list"), call("read", path="notes.txt")), say("In the band.")])
+    await prompt(actor, "t3", words(400))
+    host = await stage.restart(root)
+    stage.play([say("One two three.")])
+    actor = await host.open_session(actor.session_id)
+    await prompt(actor, "t4")
+    assert [entry.seq for entry in actor.log.entries()] == list(range(actor.log.next_seq))
+    told = [notice.shown.seq for notice in stage.told.of() if isinstance(notice, Updated)]
+    assert told == sorted(set(told)) and len(told) < actor.log.next_seq
+    hidden = [entry.seq for entry in actor.log.entries() if isinstance(entry.event, HandoffRecorded)]
+    assert len(hidden) == 1 and not set(hidden) & set(told)
+    assert stage.told.deltas() and max(delta.after_seq for delta in stage.told.deltas()) < actor.log.next_seq
+    assert not [kind for kind in kinds(actor) if "Delta" in kind]
+
+
+async def test_bugs_row_11_a_refused_sample_changes_nothing(stage: Stage, root: Path) -> None:
+    """gemini-cli#7784: the provider refuses the summary's output limit; the compaction goes on without the model, and
+    what is asked for stays below the reserve and the window."""
+    actor = await filled(stage, root, [say("Next.")], [fail(400, "bad_request")])
+    answer = await actor.compact("c1")
+    assert answer.outcome is CompactionOutcome.COMMITTED and answer.report is not None
+    assert (answer.report.strategy, answer.report.samples) == (Strategy.FALLBACK, 1)
+    assert stage.summariser is not None
+    assert all(one.max_output <= 8_000 for one in stage.summariser.requests)
+    assert not of_kind(actor, CompactionFailed)
+    assert (await prompt(actor, "t3")).stop is Stop.DONE
+
+
+async def test_bugs_row_36_images_are_stored_once(stage: Stage, root: Path) -> None:
+    """codex#33493: ten images, twenty compactions: a checkpoint adds 64 KiB at most, and no image a second time."""
+    stage.window = 60_000
+    stage.play([say("Seen.") for _ in range(10)] + [big(2_500, f"x{number}") for number in range(20)])
+    actor = await stage.session(root, handoff=False)
+    blobs = BlobStore(stage.files, stage.home, workspace_key(actor.root))
+    images = [Image(blobs.put(bytes([number]) * 200_000), "image/png", 64, 64) for number in range(10)]
+    for number, image in enumerate(images):
+        await actor.prompt(f"i{number}", [Text("Look."), image], PromptMode.QUEUE)
+    stored = sorted((stage.home / "blobs").rglob("*"))
+    grown = []
+    for number in range(20):
+        await prompt(actor, f"t{number}")
+        size = actor.log.path.stat().st_size
+        assert (await actor.compact(f"c{number}")).outcome is CompactionOutcome.COMMITTED
+        grown.append(actor.log.path.stat().st_size - size)
+    assert len(of_kind(actor, CheckpointCommitted)) == 20
+    assert max(grown) <= 64 * 1024 and actor.log.path.stat().st_size < 20 * 64 * 1024
+    assert sorted((stage.home / "blobs").rglob("*")) == stored and stored
+
+
+async def test_forks_at_once_are_sessions_of_their_own(stage: Stage, root: Path) -> None:
+    """T133, T127: concurrent forks get ids of their own, and the parent goes on."""
+    stage.play([say("One."), stall("Two")])
+    actor = await stage.session(root)
+    await prompt(actor, "t1")
+    running = asking(actor, "t2")
+    await until(lambda: bool(actor.live()))
+    host = stage.hosts[-1]
+    forks = await asyncio.gather(*(host.fork(actor.session_id) for _ in range(3)))
+    assert len({fork.session_id for fork in forks} | {actor.session_id}) == 4
+    assert actor.turn.state is TurnState.CALLING
+    actor.cancel()
+    assert (await running).stop is Stop.CANCELLED
