@@ -17,7 +17,6 @@ from ullage.core.events import (
     CompactionFailed,
     HandoffRecorded,
     PromptMode,
-    SessionConfigured,
     Stop,
 )
 from ullage.core.messages import Image, Text, Usage
@@ -76,9 +75,10 @@ async def test_a_recovery_whose_samples_fail_is_a_checkpoint_all_the_same(stage:
     assert (checkpoint.report.reason, checkpoint.report.strategy) == (Reason.OVERFLOW, Strategy.FALLBACK)
 
 
-async def test_a_recovery_that_can_drop_nothing_replays_nothing(stage: Stage, root: Path) -> None:
+@pytest.mark.parametrize("limit", [900, None])
+async def test_a_recovery_that_can_drop_nothing_replays_nothing(stage: Stage, root: Path, limit: int | None) -> None:
     """T084: the turn ends with an error; the request is not sent a second time as it was."""
-    stage.play([overflow(900), say("Never.")])
+    stage.play([overflow(limit), say("Never.")])
     actor = await stage.session(root)
     outcome = await prompt(actor, "t1", "Hi.")
     assert (outcome.stop, outcome.error and outcome.error.code) == (Stop.FAILED, "context_overflow")
@@ -88,16 +88,16 @@ async def test_a_recovery_that_can_drop_nothing_replays_nothing(stage: Stage, ro
 
 async def test_after_a_recovery_no_second_compaction_follows(stage: Stage, root: Path) -> None:
     """W-P8: what was measured before it is forgotten, however large it was."""
-    huge = Usage(9_500, 10, 9_510)
+    huge = Usage(9_520, 10, 9_530)
     stage.play([big(3_300, "a"), replace(big(3_300, "b"), usage=huge), overflow(7_000), say("It fits."), say("On.")])
     actor = await stage.session(root, handoff=False)
     for number in range(2):
         await prompt(actor, f"t{number}")
     assert actor.occupancy.source is not Measured.ESTIMATE and actor.occupancy.used > 9_500
-    await actor.configure(SessionConfigured(window=18_000))
     for number in range(2, 4):
         assert (await prompt(actor, f"t{number}", "Go.")).stop is Stop.DONE
     assert len(of_kind(actor, CheckpointCommitted)) == 1
+    assert stage.model.requests[3].tokens < 7_000
 
 
 @pytest.mark.parametrize("summaries", [None, [good_summary()]])
@@ -142,13 +142,13 @@ async def test_pieces_have_no_numbers_and_are_never_logged(stage: Stage, root: P
 
 async def test_bugs_row_11_a_refused_sample_changes_nothing(stage: Stage, root: Path) -> None:
     """gemini-cli#7784: the provider refuses the summary's output limit; the compaction goes on without the model, and
-    what is asked for stays below the reserve and the window."""
+    what is asked for is a quarter of a small window, not the 8,000 of a large one."""
     actor = await filled(stage, root, [say("Next.")], [fail(400, "bad_request")])
     answer = await actor.compact("c1")
     assert answer.outcome is CompactionOutcome.COMMITTED and answer.report is not None
     assert (answer.report.strategy, answer.report.samples) == (Strategy.FALLBACK, 1)
     assert stage.summariser is not None
-    assert all(one.max_output <= 8_000 for one in stage.summariser.requests)
+    assert [one.max_output for one in stage.summariser.requests] == [4_000]
     assert not of_kind(actor, CompactionFailed)
     assert (await prompt(actor, "t3")).stop is Stop.DONE
 
@@ -156,7 +156,8 @@ async def test_bugs_row_11_a_refused_sample_changes_nothing(stage: Stage, root: 
 async def test_bugs_row_36_images_are_stored_once(stage: Stage, root: Path) -> None:
     """codex#33493: ten images, twenty compactions: a checkpoint adds 64 KiB at most, and no image a second time."""
     stage.window = 60_000
-    stage.play([say("Seen.") for _ in range(10)] + [big(2_500, f"x{number}") for number in range(20)])
+    said_then = [*(say("Seen.") for _ in range(10)), *(big(2_500, f"x{number}") for number in range(20))]
+    stage.play(said_then, [good_summary()] * 20)
     actor = await stage.session(root, handoff=False)
     blobs = BlobStore(stage.files, stage.home, workspace_key(actor.root))
     images = [Image(blobs.put(bytes([number]) * 200_000), "image/png", 64, 64) for number in range(10)]
@@ -169,6 +170,7 @@ async def test_bugs_row_36_images_are_stored_once(stage: Stage, root: Path) -> N
         size = actor.log.path.stat().st_size
         assert (await actor.compact(f"c{number}")).outcome is CompactionOutcome.COMMITTED
         grown.append(actor.log.path.stat().st_size - size)
+    assert said(stage.model.requests[9]).count("image/png") == 10
     assert len(of_kind(actor, CheckpointCommitted)) == 20
     assert max(grown) <= 64 * 1024 and actor.log.path.stat().st_size < 20 * 64 * 1024
     assert sorted((stage.home / "blobs").rglob("*")) == stored and stored
