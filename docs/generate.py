@@ -30,7 +30,9 @@ The first of these that names a setting decides it: {order}.
 
 On the command line a setting is an option (`--output-cap 4096`, `--no-handoff`), in the environment a variable
 (`ULLAGE_OUTPUT_CAP`), in the user file (`settings.toml` in the platform's folder for configuration) a key. A
-workspace's own file may set only {allowed}; it is not read yet.
+workspace's own file may set only {allowed}; it is not read yet. `ullage serve`, `run` and `doctor` take every option;
+`ullage doctor` tells what is set and by whom. A session that `run --session` goes on with keeps its own settings,
+except those that the command line or the environment names.
 
 {settings}
 

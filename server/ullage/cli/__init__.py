@@ -19,6 +19,9 @@ from ullage.core.errors import UllageError
 
 COMMANDS: Final = {
     "serve": "answer an editor over stdin and stdout",
+    "run": "answer one prompt about a folder, without an editor and without a terminal",
+    "sessions": "list the sessions of a folder, or show one as Markdown",
+    "doctor": "tell what is configured and what is missing",
     "demo": "show a session of a folder, without a key and without changing anything",
     "replay": "show how a recorded session of another agent would have fared",
     "compact": "bring a history from stdin within a budget of tokens, without a server and without a model",
@@ -30,7 +33,8 @@ SHOW_TRACEBACK: Final = "ULLAGE_TRACEBACK"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line; the exit code is 0 (done), 1 (failed), 2 (not understood) or 130 (interrupted)."""
+    """Run one command line; the exit code is 0 (done), 1 (failed), 2 (not understood), 130 (interrupted) or
+    what the subcommand's module says."""
     words = list(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in words if not word.startswith("-")), "")
     try:

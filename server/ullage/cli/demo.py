@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -31,6 +32,9 @@ PROMPTS = (
 )
 """Sent one after another until two compactions were seen."""
 
+ALWAYS = ("--provider", "explorer", "--compaction-auto", "--handoff")
+"""What a person's own settings must not change: nothing may leave this machine, and there must be something to show."""
+
 KILL_AFTER = 3
 """Tool results of the interrupted turn that are acknowledged before the server is killed."""
 
@@ -44,7 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the demo; 0 when every promise held."""
+    """Run the demo; 0 when every promise held.
+
+    Raises:
+        BadInput: the folder, or what the server says of the settings it was started with.
+    """
+    # Ended like by Ctrl-C, so that neither server nor home outlives the demo.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder = Path(args.folder or ".").resolve()
     if not folder.is_dir():
         raise BadInput(f"{args.folder} is no folder.", hint="Name a folder: make demo DIR=path/to/folder")
@@ -91,12 +101,20 @@ class _Demo:
 
     async def _server(self, stack: AsyncExitStack, home: Path) -> Client:
         command = [sys.executable, "-m", "ullage", "serve", "--stdio", "--home", str(home)]
-        command += ["--window", str(self._window)]
+        command += ["--window", str(self._window), *ALWAYS]
         client = await stack.enter_async_context(make_client(command))
         self._taken = 0
         trusted = {"ullage": {"trustedRoots": [self._folder.as_uri()]}}
-        await client.initialize(self._folder, initializationOptions=trusted)
-        return client
+        begun = asyncio.ensure_future(client.initialize(self._folder, initializationOptions=trusted))
+        ended = asyncio.ensure_future(client.process.wait())
+        await asyncio.wait((begun, ended), return_when=asyncio.FIRST_COMPLETED)
+        if begun.done():
+            ended.cancel()
+            await begun
+            return client
+        begun.cancel()
+        await client.ended()
+        raise BadInput(f"The server did not start.\n{client.stderr.decode(errors='replace').strip()}")
 
     async def _new_session(self, client: Client) -> str:
         session: Params = await client.request("ullage/session/new", {"title": "Demo"})

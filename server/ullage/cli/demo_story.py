@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
+
+from ullage.cli.telling import PHASES, WORTH_TELLING, target
 
 Params = dict[str, Any]
 
@@ -15,19 +16,6 @@ _BAR = 30
 
 _REPORT_LINES = 12
 """Lines of a report that are shown."""
-
-_PATTERN = 50
-"""Characters shown of a pattern."""
-
-_WORTH_TELLING = 1_500
-"""Tokens by which occupancy must change before the meter is written again."""
-
-_PHASES = {
-    "unknown": "window unknown",
-    "below_handoff": "below the handoff line",
-    "handoff_band": "handoff band",
-    "compaction_due": "compaction due",
-}
 
 
 class Story:
@@ -119,7 +107,7 @@ class Story:
         self.reads += call["name"] == "read"
         kept = ", shortened for the model" if result["full"] else ""
         outcome = f"FAILED: {result['text'][:80]}" if result["isError"] else f"{result['textBytes']:,} bytes{kept}"
-        self.line(f"{call['name']:<11} {_target(call)}{self._dim}  {outcome}{self._plain}")
+        self.line(f"{call['name']:<11} {target(call['arguments'])}{self._dim}  {outcome}{self._plain}")
 
     def _report(self, text: str) -> None:
         """The first lines of a report and its last one; all of it is in the session."""
@@ -142,7 +130,7 @@ class Story:
             )
         self._hidden[session] = params["hidden"]
         told, self._occupancy = self._told, params
-        if told is None or told["phase"] != params["phase"] or abs(told["used"] - params["used"]) > _WORTH_TELLING:
+        if told is None or told["phase"] != params["phase"] or abs(told["used"] - params["used"]) > WORTH_TELLING:
             self.flush()
 
     def flush(self) -> None:
@@ -158,7 +146,7 @@ class Story:
         bar = "".join("|" if place in marks else "#" if place < filled else "." for place in range(_BAR))
         about = "~" if now["source"] != "provider" else " "
         share = f"{now['used'] * 100 // budget} %"
-        return f"[{bar}] {about}{now['used']:>6,} / {budget:,} ({share}) {_PHASES[now['phase']]}"
+        return f"[{bar}] {about}{now['used']:>6,} / {budget:,} ({share}) {PHASES[now['phase']]}"
 
     def _compaction(self, params: Params) -> None:
         match params["status"]:
@@ -181,20 +169,3 @@ class Story:
             f"{report['keptMessages']} messages kept"
         )
         self.line(f"            files restored: {files}")
-
-
-def _target(call: Params) -> str:
-    """What a call is about, from its arguments."""
-    match json.loads(call["arguments"]):
-        case {"path": path, "first_line": first, "lines": lines}:
-            return f"{path} {first}-{first + lines - 1}"
-        case {"pattern": pattern}:
-            return _short(pattern)
-        case {"path": path}:
-            return "all files" if path == "." else str(path)
-        case other:
-            return _short(str(other))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _PATTERN else text[: _PATTERN - 3] + "..."

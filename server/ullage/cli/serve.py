@@ -47,11 +47,7 @@ def run(args: argparse.Namespace) -> int:
     """
     from ullage.editors.serving import run_stdio
 
-    keys = Keys()
-    keys.take(os.environ)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(MaskingFilter(keys))
+    keys = take_keys()
     chosen: list[Providers] = []
     server = make_server(args, os.environ, keys, chosen)
 
@@ -61,6 +57,16 @@ def run(args: argparse.Namespace) -> int:
             await providers.close()
 
     return run_stdio(server, close)
+
+
+def take_keys() -> Keys:
+    """The environment's keys, which then stand there no more; the log, which goes to standard error, shows none."""
+    keys = Keys()
+    keys.take(os.environ)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(MaskingFilter(keys))
+    return keys
 
 
 def make_server(
@@ -110,7 +116,7 @@ def make_host(
         resolved = settings.load(args, said)
         files, home = DiskFiles(), resolved.settings.home
         world = World(load=partial(load_image, files, home))
-        providers = Providers(_wanted(resolved.settings), own_keys, counter, resolved.limits.providers, world)
+        providers = Providers(wanted(resolved.settings), own_keys, counter, resolved.limits.providers, world)
         made(providers)
         ports = Ports(
             files=files,
@@ -129,7 +135,8 @@ def make_host(
     return make
 
 
-def _wanted(chosen: settings.Settings) -> Wanted:
+def wanted(chosen: settings.Settings) -> Wanted:
+    """What the settings say of who answers."""
     return Wanted(chosen.provider, chosen.model, chosen.base_url, chosen.summary_model)
 
 

@@ -47,16 +47,24 @@ class Providers:
         self._models: dict[str, Anthropic] = {}
         self._explorers: dict[int | None, Explorer] = {}
 
+    def model(self, config: Config) -> str | None:
+        """The model that answers, or None where the explorer does."""
+        wanted, model = self._wanted, config.model or self._wanted.model
+        if wanted.provider == "explorer" or model is None:
+            return None
+        has_way = wanted.provider == ANTHROPIC or wanted.url is not None or self._keys.likely(ANTHROPIC)
+        return model if has_way else None
+
     def provider(self, config: Config) -> Provider:
         """What answers a session of this configuration right now: a key may come later."""
-        model = self._model(config)
+        model = self.model(config)
         if model is None:
             return self._explorer(config.window)
         return self._anthropic(model)
 
     def summariser(self, config: Config) -> Summariser | None:
         """Who writes summaries: a model does where one answers."""
-        model = self._model(config)
+        model = self.model(config)
         if model is None:
             return None
         from ullage.providers.anthropic import AnthropicSummariser
@@ -65,7 +73,7 @@ class Providers:
 
     def warm(self) -> None:
         """Import what the first request would wait for, where there will be one. A second: call it in a thread."""
-        if self._model(Config()) is not None:
+        if self.model(Config()) is not None:
             from ullage.providers.anthropic import import_sdk
 
             self._keys.get(ANTHROPIC)
@@ -75,14 +83,6 @@ class Providers:
         """Let go of every connection."""
         for model in self._models.values():
             await model.close()
-
-    def _model(self, config: Config) -> str | None:
-        """The model that answers, or None where the explorer does."""
-        wanted, model = self._wanted, config.model or self._wanted.model
-        if wanted.provider == "explorer" or model is None:
-            return None
-        has_way = wanted.provider == ANTHROPIC or wanted.url is not None or self._keys.likely(ANTHROPIC)
-        return model if has_way else None
 
     def _anthropic(self, model: str) -> Anthropic:
         if model not in self._models:

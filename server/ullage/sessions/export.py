@@ -20,11 +20,20 @@ from ullage.core.views import (
 
 def markdown(title: str, updates: Iterable[Shown]) -> str:
     """The transcript as Markdown: prompts, answers, tool calls with their results, compaction boundaries."""
-    blocks = [f"# {_one_line(title) or 'Session'}"]
+    return document(title, (block for _, block in blocks(updates)))
+
+
+def document(title: str, written: Iterable[str]) -> str:
+    """Blocks of Markdown under a session's title."""
+    return "\n\n".join([f"# {_one_line(title) or 'Session'}", *written]) + "\n"
+
+
+def blocks(updates: Iterable[Shown]) -> Iterator[tuple[int, str]]:
+    """The transcript's blocks, each with the seq it stands at, in ascending order."""
     waiting: dict[str, Message] = {}
     for update in updates:
-        blocks += _blocks(update, waiting)
-    return "\n\n".join(blocks) + "\n"
+        for block in _blocks(update, waiting):
+            yield update.seq, block
 
 
 def _blocks(update: Shown, waiting: dict[str, Message]) -> Iterator[str]:
@@ -59,16 +68,16 @@ def _parts(message: Message) -> Iterator[str]:
                 if text:
                     yield "> " + text.replace("\n", "\n> ")
             case ToolCall():
-                yield f"**{part.name}**\n\n{_fenced(part.arguments, 'json')}"
+                yield f"**{part.name}**\n\n{fenced(part.arguments, 'json')}"
             case ToolResult():
-                yield _fenced(part.text)
+                yield fenced(part.text)
             case Image():
                 yield f"*[image, {part.width} x {part.height}]*"
             case _:
                 pass
 
 
-def _fenced(text: str, language: str = "") -> str:
+def fenced(text: str, language: str = "") -> str:
     """A code block that the text can't end."""
     fence = "```"
     while fence in text:
