@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import pytest
 
 from ullage.cli.demo import hidden_texts
 from ullage.context.handoff import TAG
+
+DEMO = (sys.executable, "-m", "ullage", "demo")
 
 
 def fill(folder: Path, files: int) -> None:
@@ -26,7 +29,7 @@ def fill(folder: Path, files: int) -> None:
 
 def demo(folder: Path, window: int) -> str:
     """Its output; every promise held."""
-    command = [sys.executable, "-m", "ullage", "demo", str(folder), "--window", str(window)]
+    command = [*DEMO, str(folder), "--window", str(window)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     return done.stdout
@@ -47,6 +50,59 @@ def test_the_demo_shows_the_main_job(tmp_path: Path) -> None:
 
 def test_an_empty_folder_has_nothing_to_show(tmp_path: Path) -> None:
     assert "There is nothing to read in the workspace" in demo(tmp_path, 32_000)
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "said"),
+    [
+        (["--window", "0"], {}, "setting window (command line)"),
+        ([], {"ULLAGE_LIMITS_TOOLS_SECONDS": "soon"}, "setting limits.tools.seconds (environment)"),
+    ],
+)
+def test_a_server_that_does_not_start_says_why(
+    tmp_path: Path, words: list[str], variables: dict[str, str], said: str
+) -> None:
+    """It was a minute of silence, and then a TimeoutError."""
+    done = subprocess.run(
+        [*DEMO, str(tmp_path), *words],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        env=os.environ | variables,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("ullage: The server did not start.\n") and said in done.stderr
+
+
+def test_a_persons_own_settings_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a model and a key in the environment Claude would answer, though the demo says that nothing leaves."""
+    monkeypatch.setenv("ULLAGE_MODEL", "claude-haiku-4-5")
+    monkeypatch.setenv("ULLAGE_BASE_URL", "http://127.0.0.1:9")
+    assert "There is nothing to read in the workspace" in demo(tmp_path, 32_000)
+
+
+def test_a_demo_that_is_ended_leaves_nothing(tmp_path: Path) -> None:
+    """By SIGTERM in the middle: no server process, no home, no traceback."""
+    workspace, scratch = tmp_path / "workspace", tmp_path / "scratch"
+    workspace.mkdir()
+    scratch.mkdir()
+    fill(workspace, 60)
+    with subprocess.Popen(
+        [*DEMO, str(workspace)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        line = next(line for line in process.stdout if "server process" in line)
+        process.terminate()
+        process.stdout.read()
+        assert (process.wait(30), process.stderr.read()) == (130, "")
+    assert list(scratch.iterdir()) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(re.findall(r"process (\d+)", line)[0]), 0)
 
 
 @pytest.mark.parametrize("record", ["{}", "nonsense", ""])
