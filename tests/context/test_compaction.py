@@ -201,6 +201,7 @@ def test_half_the_window() -> None:
 
 
 def test_the_limit_that_a_provider_names() -> None:
+    """W-R3: what is replayed is known to fit."""
     log = reading(200_000, 40)
     made = planned(log, Reason.OVERFLOW, limit=16_000)
     assert made.target + FIXED.tokens < 12_000 * 7 // 10
@@ -360,7 +361,7 @@ def unanswered() -> tuple:  # type: ignore[type-arg]
 
 @pytest.mark.parametrize(("summary", "stays"), [(None, False), ("a ledger", True)])
 def test_reasoning_and_images(summary: str | None, stays: bool) -> None:
-    """T074; with a model's summary the tail is kept as it is."""
+    """T074, W-F8; with a model's summary the tail is kept as it is."""
     log = reading(200_000, 20).end().prompt("look", image(name="f"))
     log.answer(Reasoning("secret", Opaque("p", "m", '{"sig":"zzz"}')), Text("a cat"))
     made = planned(log, has_summariser=summary is not None)
@@ -394,7 +395,7 @@ def test_task_words_and_tail_are_disjoint() -> None:
 
 
 def test_words_within_their_share() -> None:
-    """Newest first; one that is too long keeps head, tail and its id."""
+    """W-K2: Newest first; one that is too long keeps head, tail and its id."""
     log = Log(budget(64_000, "test"))
     log.prompt("old " + "o" * 200_000).end()
     for number in range(300):
@@ -424,7 +425,7 @@ def test_what_came_after_the_source_is_carried_over() -> None:
 
 
 def test_handoffs_end_with_their_epoch() -> None:
-    """T025, T042: stripped from replacement and summary request; the state is not touched."""
+    """T043, T025, T042: stripped from replacement and summary request; the state is not touched."""
     log = reading(64_000, 30).handoff(VALID)
     before = list(log.state.items)
     made = planned(log)

@@ -20,6 +20,7 @@ from ullage.context.handoff import (
 from ullage.context.occupancy import budget, occupancy
 from ullage.context.request import render
 from ullage.core.context import Occupancy, Phase
+from ullage.core.exact import RECORD_MARK
 
 FIELDS = {
     "version": 1,
@@ -167,7 +168,7 @@ def test_only_a_valid_checkpoint_opens_an_epoch() -> None:
 
 
 def test_reminder() -> None:
-    """T021, T023: one canonical text for a record, with the headroom on its last line."""
+    """T021, T023, W-A11: one canonical text for a record, with the headroom on its last line; it teaches the syntax."""
     record = parse_record(VALID)
     assert record is not None
     text = reminder_text(record)
@@ -177,6 +178,7 @@ def test_reminder() -> None:
     assert len(text.encode()) <= 2_000
     for asked in ("objective", "decisions", "changed", "verified", "background", "blockers", "exact next action"):
         assert asked in text
+    assert f"{RECORD_MARK} [heading] :: text" in text.splitlines()
     assert planned_reminder(75_000, in_band().budget) == text
 
 

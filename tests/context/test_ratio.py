@@ -45,6 +45,7 @@ def billed(log: Log, extra: int, *, model: str = "m", rate: float = 1.5) -> Log:
 
 
 def test_what_was_billed_for_what_came_in_between_is_learned() -> None:
+    """W-P4."""
     log = billed(Log(), 0)
     [known] = log.state.facts.ratios
     assert (known.model, known.billed) == ("m", round(known.estimated * 1.5))

@@ -28,7 +28,7 @@ SHA = "ab" * 32
     ],
 )
 def test_budget(chars: int, input_budget: int, spent: int, most: int | None) -> None:
-    """Design 6.16, T103, T104: head and tail stay, and the stub says how to read the rest."""
+    """Design 6.16, T103, T104, W-T3: head and tail stay, and the stub says how to read the rest."""
     text = "HEAD" + "x" * (chars - 8) + "TAIL"
     fitted = fit_result(text, SHA, input_budget, spent, COUNTER)
     assert fitted.tokens == COUNTER.count(fitted.text)

@@ -89,6 +89,7 @@ def test_a_failing_disk_never_answers_with_a_reference(tmp_path: Path) -> None:
 
 
 def test_files_are_for_the_owner_only(tmp_path: Path) -> None:
+    """W-T2."""
     ref = BlobStore(DiskFiles(), tmp_path, KEY).put(b"content")
     path = tmp_path / "blobs" / KEY / ref.sha256[:2] / ref.sha256
     assert path.stat().st_mode & 0o777 == 0o600

@@ -237,7 +237,7 @@ def said_behind(log: Iterable[Entry], seq: int) -> set[str]:
 
 @pytest.mark.parametrize("harm", HARMS)
 def test_the_model_sees_what_a_client_sees_behind_any_gap(harm: Harm) -> None:
-    """Every message is an item, or waits in the queue; what stands before a checkpoint is in its source."""
+    """W-C12: Every message is an item, or waits in the queue; what stands before a checkpoint is in its source."""
     n_noted = 0
     for log in harmed(harm, 50_000, 150):
         state = fold(log)

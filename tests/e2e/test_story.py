@@ -107,7 +107,7 @@ async def test_the_turn_that_was_killed_is_closed_and_the_queue_waits_for_a_pers
 
 
 async def test_from_every_cut_the_transcript_is_whole(story: Story) -> None:
-    """J16: a client that comes back from any seq on has, byte for byte, what one had that was never away."""
+    """J16, W-C10, T040: who comes back from any seq on has, byte for byte, what one had that was never away."""
     editor, one = story.editor, story.session_id
     exported = (await editor.ask("session/export", one, format="jsonl"))["text"].splitlines()
     whole = [(update["seq"], update) for update in map(json.loads, exported)]

@@ -251,7 +251,7 @@ FAILURES: dict[str, tuple[Line, str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("line", "code", "more"), FAILURES.values(), ids=FAILURES.keys())
 async def test_every_failure_is_typed_and_says_what_to_do(line: Line, code: str, more: dict[str, Any]) -> None:
-    """`again`: it is tried again, as often as the limit says. `said`: there was output, so it is not."""
+    """W-R1: `again`: it is tried again, as often as the limit says. `said`: there was output, so it is not."""
     tries = 3 if more.get("again") else 1
     async with claude([line] * 3, Limits(anthropic_tries=3)) as c:
         failure, events = await c.failure()
@@ -338,6 +338,7 @@ CARDS: dict[str, tuple[dict[str, Any], ModelCard]] = {
 
 @pytest.mark.parametrize(("models", "card"), CARDS.values(), ids=CARDS.keys())
 async def test_the_window_and_who_said_so(models: dict[str, Any], card: ModelCard) -> None:
+    """Bugs row 11: the output limit is clamped from the card."""
     async with claude([says("Here."), says("Here.")], models=models) as c:
         assert c.provider.card == ModelCard(MODEL, 200_000, "table")
         await c.answer(asks(most=100_000))

@@ -109,7 +109,7 @@ def test_text_without_borders_is_close(text: str) -> None:
     ids=["spaces", "tabs and spaces", "no-break spaces", "lone surrogates", "spaces and a word", "line ends"],
 )
 def test_pathological_runs_are_counted(text: str) -> None:
-    """The encoder alone panics on the first three (a BaseException). Pieces keep it from doing so."""
+    """W-P11: The encoder alone panics on the first three (a BaseException). Pieces keep it from doing so."""
     count = tokens.load_counter().count(text)
     assert 0 < count <= len(text)
     assert count != tokens.bytes_over_four(text), "the encoder refused a piece"

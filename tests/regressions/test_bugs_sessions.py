@@ -60,7 +60,7 @@ def _cut_after_last(path: Path, word: bytes) -> None:
 
 
 async def test_bugs_row_30_an_interrupted_turn_is_closed_and_nothing_run_again(stage: Stage, root: Path) -> None:
-    """opencode#10616: ten times in a row, a process dies between a call and its result."""
+    """opencode#10616, T121: ten times in a row, a process dies between a call and its result."""
     stage.play(repeat(ask(_READ, call("list"))))
     actor = await stage.session(root)
     for number in range(10):
@@ -80,7 +80,8 @@ async def test_bugs_row_30_an_interrupted_turn_is_closed_and_nothing_run_again(s
 
 @pytest.mark.parametrize("compacted", [False, True])
 async def test_bugs_rows_17_18_64_a_restart_changes_nothing(stage: Stage, root: Path, compacted: bool) -> None:
-    """qwen#3107, gemini-cli#16430, claude-code#31458: facts, items, the number, and the next request, byte for byte."""
+    """qwen#3107, gemini-cli#16430, claude-code#31458: facts, items, the number, and the next request, byte for byte
+    (W-C13, W-C14; and half of row 65: a provider's cache is still good)."""
     script = [ask(_READ), big(3_300, "a"), big(3_900, "b"), say("In the band.")]
     stage.play(script, [good_summary()])
     actor = await stage.session(root)

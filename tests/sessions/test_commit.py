@@ -149,7 +149,7 @@ FAILS = [(nth, error) for nth in range(1, 30) for error in (errno.ENOSPC, errno.
 async def test_whenever_the_disk_fails_everybody_is_told_once(
     faulty: Stage, root: Path, nth: int, error: int | None
 ) -> None:
-    """Nothing that is not on disk was told, the session only reads from then on, and nobody waits for ever."""
+    """T031, T033: nothing that is not on disk was told, the session only reads then, and nobody waits for ever."""
     disk = disk_of(faulty)
     disk.fail(nth, error)
     async with asyncio.timeout(SECONDS):

@@ -88,7 +88,10 @@ SAMPLES = {
 async def test_a_summary_is_used_or_the_same_compaction_goes_on_without_it(
     stage: Stage, root: Path, case: Sampling
 ) -> None:
-    """Exhausted samples and bad answers never fail a compaction, and their usage is booked (design 6.11)."""
+    """Exhausted samples and bad answers never fail a compaction, and their usage is booked (design 6.11).
+
+    T055, W-K1: what was asked earlier stays, whoever writes.
+    """
     actor = await filled(stage, root, [say("Next.")], None if case.summaries is None else list(case.summaries))
     answer = await actor.compact("c1")
     report = answer.report
@@ -143,6 +146,7 @@ async def test_each_crossing_compacts(stage: Stage, root: Path) -> None:
 
 
 async def test_a_manual_compaction_in_a_turn_goes_before_its_next_step(stage: Stage, root: Path) -> None:
+    """W-F7: with tool protocol and the active task, as an automatic one; it can be cancelled like one."""
     gate = asyncio.Event()
     actor = await filled(stage, root, [gated(gate, ask(call("read", path="notes.txt"))), say("Done.")])
     running = asking(actor, "t3", "Read it.")
@@ -170,6 +174,7 @@ async def test_a_dry_run_writes_and_calls_nothing(stage: Stage, root: Path) -> N
 
 
 async def test_a_task_that_can_not_fit_is_refused_with_its_size(stage: Stage, root: Path) -> None:
+    """T096: an error, and no request goes out."""
     stage.play([say("Never.")])
     actor = await stage.session(root)
     outcome = await prompt(actor, "t1", words(11_000))
@@ -261,7 +266,7 @@ async def test_a_switch_to_a_larger_model_needs_no_compaction_any_more(stage: St
 
 
 async def test_restored_files_are_of_the_workspace_and_no_secrets(stage: Stage, root: Path) -> None:
-    """W-D2, design 6.13: what was read comes back at a compaction, except secrets, links and what left the root."""
+    """W-D2, T056, T057: what was read comes back at a compaction, except secrets, links and what left the root."""
     outside = root.parent / "outside.txt"
     outside.write_text("OUTSIDE\n")
     reads = ("notes.txt", ".env", "more.txt", "link.txt")
@@ -307,7 +312,7 @@ async def test_an_overflow_after_output_is_not_replayed(stage: Stage, root: Path
 
 
 async def test_an_overflow_again_is_no_loop(stage: Stage, root: Path) -> None:
-    """T086: the guard is released by an answer alone."""
+    """T078, T079, W-R2, T086: the guard is released by an answer alone."""
     actor = await filled(stage, root, [overflow(None), overflow(None), say("Next."), overflow(7_000), say("Fits.")])
     failed = await prompt(actor, "t3", "Go.")
     assert (failed.stop, failed.error and failed.error.code) == (Stop.FAILED, "context_overflow")
@@ -364,6 +369,7 @@ async def test_a_model_switch_does_not_write_the_handoff_again(stage: Stage, roo
 
 
 async def test_a_fork_gets_a_handoff_of_its_own(stage: Stage, root: Path) -> None:
+    """T038."""
     actor = await in_band(stage, root, [say("In the band."), say("The fork.")])
     fork = await stage.hosts[-1].fork(actor.session_id)
     assert fork.state.facts.handoffs == 0 and fork.occupancy.hidden == 0

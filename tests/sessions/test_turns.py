@@ -226,6 +226,7 @@ async def test_a_waiting_prompt_can_be_changed_and_taken_out(stage: Stage, root:
 
 
 async def test_a_repeated_turn_id_is_the_same_turn(stage: Stage, root: Path) -> None:
+    """T120."""
     gate = asyncio.Event()
     stage.play([gated(gate, say("Once."))])
     actor = await stage.session(root)

@@ -65,7 +65,7 @@ def check_cut(size: int) -> None:
 
 
 def test_cut_at_every_byte_of_the_last_records() -> None:
-    """R1: more than 20,000 cuts; the longest whole prefix and the new event, every time."""
+    """T111, R1: more than 20,000 cuts; the longest whole prefix and the new event, every time."""
     cuts = range(ENDS[-4] + 1, ENDS[-1])
     assert len(cuts) > 20_000
     for size in cuts:

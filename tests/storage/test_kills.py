@@ -64,7 +64,7 @@ def holder(path: Path) -> subprocess.Popen[bytes]:
 
 @pytest.mark.parametrize("end", ["kill", "close"] * 6)
 def test_one_writer_and_the_second_is_told_who(tmp_path: Path, end: str) -> None:
-    """R9, bugs rows 28 and 61, W-C7: busy with the owner's pid, watching goes on, and the lock dies with its owner."""
+    """R9, T041, bugs rows 28 and 61, W-C7: busy with the owner's pid, watching goes on, the lock dies with it."""
     writer = Writer(DiskFiles(), tmp_path)
     writer.log.close()
     other = holder(writer.path)

@@ -90,6 +90,7 @@ def test_closed_log_refuses() -> None:
 
 
 def test_create_refuses_a_taken_id() -> None:
+    """T119."""
     writer = Writer(fake_disk())
     writer.log.close()
     with pytest.raises(SessionUnavailable) as refused:

@@ -218,6 +218,7 @@ def test_identity_is_the_headers() -> None:
 
 
 def test_unknown_session_leaves_no_lock_behind() -> None:
+    """T113."""
     disk = fake_disk()
     with pytest.raises(SessionUnavailable) as refused:
         SessionLog.open(disk, place(), AT)

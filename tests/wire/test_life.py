@@ -182,6 +182,7 @@ async def test_a_process_of_another_namespace_is_not_watched() -> None:
 
 
 async def test_prints_and_children_do_not_touch_the_stream(client: Client) -> None:
+    """T054."""
     assert await client.request("ullage/noise") is None
     assert await client.stop() == 0
     assert b"a stray print" in client.stderr and b"a child speaks" in client.stderr
