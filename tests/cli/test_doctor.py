@@ -87,7 +87,7 @@ def test_settings_that_are_not_understood(shell: Shell) -> None:
 def test_a_home_that_is_a_file(shell: Shell) -> None:
     shell.home.write_text("x", encoding="utf-8")
     said = shell("doctor")
-    assert (said.code, line(said, "home").startswith("BROKEN home")) == (1, True)
+    assert (said.code, line(said, "home").startswith("BROKEN home"), "is no folder" in said.out) == (1, True, True)
 
 
 @pytest.mark.parametrize(("made", "told"), [(False, "to be made"), (True, "writable")])
