@@ -44,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(error.report.message, error.report.hint)
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        return _unheard()
     except Exception as error:
         if os.environ.get(SHOW_TRACEBACK):
             traceback.print_exc()
@@ -61,6 +63,12 @@ def _parser(chosen: str) -> argparse.ArgumentParser:
         if name == chosen:
             import_module(f"{__name__}.{name}").add_arguments(command)
     return parser
+
+
+def _unheard() -> int:
+    """Whoever read the output went away, as `head` does: no fault, and Python must not flush into the pipe at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
 
 
 def _fail(message: str, hint: str) -> int:
