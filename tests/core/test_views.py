@@ -16,6 +16,7 @@ from ullage.core.events import (
     Entry,
     Event,
     HandoffRecorded,
+    ImagesLeftOut,
     LogRepaired,
     Parent,
     SessionForked,
@@ -30,7 +31,7 @@ from ullage.core.views import Shown, ShownWhat, client_view, export_view, fork_v
 from ullage.testing import playbook as book
 
 CANARY = "canary-5f1c"
-HIDDEN = {HandoffRecorded, Unknown, StepStarted, UsageBooked, TokensRecounted}
+HIDDEN = {HandoffRecorded, Unknown, StepStarted, ImagesLeftOut, UsageBooked, TokensRecounted}
 LEFT_BEHIND = {HandoffRecorded, LogRepaired, DamageAccepted}
 PROPERTY = settings(derandomize=True, max_examples=15, deadline=None)
 

@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -241,6 +241,7 @@ class _Demo:
                 "requests to the model": f"{story.requests:,}",
                 "handoffs": f"{story.handoffs}",
                 "compactions": ", ".join(f"{count} {name}" for name, count in story.strategies.items()) or "none",
+                "tokens before and after": _pairs(story.sizes),
                 "largest request / window": f"{story.largest:,} / {self._window:,} tokens",
                 "hidden text sent": f"{leaks} (searched {len(self._bodies):,} messages for {len(hidden)} texts)",
                 "logs": ", ".join(f"{log.stat().st_size:,} bytes" for log in logs),
@@ -272,3 +273,14 @@ def hidden_texts(log: Path) -> Iterator[bytes]:
 def _moved(client: Client, notifications: int, answers: int) -> bool:
     """Whether anything came since these counts were taken."""
     return len(client.notifications) > notifications or len(client.answers) > answers
+
+
+def _pairs(sizes: Sequence[tuple[int, int]]) -> str:
+    """Before and after of each compaction; of many, the first few."""
+    shown = ", ".join(f"{before:,} to {after:,}" for before, after in sizes[:_SHOWN_PAIRS])
+    more = len(sizes) - _SHOWN_PAIRS
+    return f"{shown}, and {more} more" if more > 0 else shown or "none"
+
+
+_SHOWN_PAIRS = 4
+"""Compactions whose sizes the table names."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ullage.core.context import CompactionReport, Occupancy, Reason, Replacement
 from ullage.core.errors import ErrorReport
-from ullage.core.messages import Message, Usage
+from ullage.core.messages import BlobRef, Message, Usage
 
 if TYPE_CHECKING:
     from ullage.core.state import Facts
@@ -153,6 +153,15 @@ class StepStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class ImagesLeftOut:
+    """Images that the coming request goes without, because it would be larger than a provider takes."""
+
+    turn_id: str
+    step: int
+    images: tuple[BlobRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerReceived:
     """The model's answer, with its tool intents. `stop` is the provider's word."""
 
@@ -281,6 +290,7 @@ Event = (
     | TurnStarted
     | SteerEntered
     | StepStarted
+    | ImagesLeftOut
     | AnswerReceived
     | ResultReceived
     | UsageBooked

@@ -26,6 +26,7 @@ from ullage.core.events import (
     Entry,
     Event,
     HandoffRecorded,
+    ImagesLeftOut,
     LogRepaired,
     PromptEdited,
     PromptQueued,
@@ -140,7 +141,7 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
         case Unknown():
             reason = f"written by a newer version: {event.kind}" if event.critical else facts.read_only
             return replace(state, facts=changed(facts, read_only=reason))
-        case LogRepaired() | DamageAccepted():
+        case LogRepaired() | DamageAccepted() | ImagesLeftOut():
             return state
         case _:
             assert_never(event)

@@ -21,6 +21,7 @@ from ullage.core.events import (
     Entry,
     Event,
     HandoffRecorded,
+    ImagesLeftOut,
     LogRepaired,
     PromptEdited,
     PromptMode,
@@ -193,7 +194,7 @@ def _shown(event: Event) -> ShownWhat | None:
             return ShownCompactionFailure(reason, error)
         case LogRepaired() | DamageAccepted():
             return ShownRepair(event)
-        case StepStarted() | UsageBooked() | TokensRecounted():
+        case StepStarted() | ImagesLeftOut() | UsageBooked() | TokensRecounted():
             return None  # told as figures, by the occupancy notification
         case HandoffRecorded() | Unknown():
             return None  # hidden

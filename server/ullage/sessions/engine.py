@@ -128,7 +128,7 @@ class Engine:
     def plan_step(self, state: State) -> StepPlan:
         """What comes before the next provider call."""
         now = self.occupancy(state)
-        too_large = self._build(state, now).too_large
+        too_large = self.build(state, now).too_large
         return plan_step(
             state,
             self._fixed_part(),
@@ -145,9 +145,10 @@ class Engine:
 
     def request(self, state: State, now: Occupancy) -> Request:
         """The request of the step that was decided with `now`."""
-        return self._build(state, now).request
+        return self.build(state, now).request
 
-    def _build(self, state: State, now: Occupancy) -> Built:
+    def build(self, state: State, now: Occupancy) -> Built:
+        """That request with what had to be left out of it."""
         reserve = now.budget.reserve or _UNKNOWN_RESERVE
         tools, limits = self._request_tools(), self.limits.context
         return build(state, self._system, tools, self._card(state), reserve, now, self._memo, limits)

@@ -39,6 +39,7 @@ from ullage.core.errors import ContextFailed, ErrorReport, StorageFailed
 from ullage.core.events import (
     Entry,
     Event,
+    ImagesLeftOut,
     Stop,
     TokensRecounted,
     TurnStarted,
@@ -243,7 +244,10 @@ class SessionLoop:
                 self._append((engine.handoff(plan),))
                 await self._journal.barrier()
             case CallProvider(turn_id, step, occupancy):
-                effects.call_provider(f"{turn_id}/{step}/a", engine.request(self.state, occupancy))
+                built = engine.build(self.state, occupancy)
+                if built.left_out:
+                    self._append((ImagesLeftOut(turn_id, step, built.left_out),))
+                effects.call_provider(f"{turn_id}/{step}/a", built.request)
             case DecideCalls(calls):
                 return (CallsDecided(decide(calls, engine.specs, self.state.facts.config.permission_mode)),)
             case AskPermission(call):

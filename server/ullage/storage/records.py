@@ -35,6 +35,7 @@ KINDS: dict[str, Any] = {
     "turn_started": events.TurnStarted,
     "steer_entered": events.SteerEntered,
     "step_started": events.StepStarted,
+    "images_left_out": events.ImagesLeftOut,
     "answer_received": events.AnswerReceived,
     "result_received": events.ResultReceived,
     "usage_booked": events.UsageBooked,
