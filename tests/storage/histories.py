@@ -43,7 +43,7 @@ from ullage.storage.log import SessionLog
 from ullage.testing.disk import FakeDisk
 
 HOME = Path("/home/ullage")
-ROOT = "/work/project"
+ROOT = "/home/ann/project"
 SESSION = "01890a5d-ac96-774b-bcce-b302099a8057"
 AT = 1_700_000_000_000
 

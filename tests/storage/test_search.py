@@ -45,7 +45,7 @@ from ullage.storage.search import Scope, Search, index_path
 from ullage.testing.disk import FakeDisk
 
 KEY = workspace_key(ROOT)
-OTHER = "/work/other"
+OTHER = "/home/ann/other"
 
 
 def new_writer(home: Path, session_id: str = SESSION, root: str = ROOT) -> Writer:
