@@ -107,6 +107,5 @@ async def test_twenty_kills_lose_nothing_and_run_nothing_twice(tmp_path: Path) -
                 told = await killed(client, session_id, turns[-1], chance.randint(2, UPDATES))
             bodies += client.bodies
     assert len(turns) == KILLS
-    print("CUT", cut_off)
     assert cut_off, "no kill fell between a call and its result"
     check_bodies(bodies, tmp_path / "home")
