@@ -148,7 +148,7 @@ class SessionActor(SessionLoop):
         if reason is None:
             return None
         return SessionUnavailable(
-            f"This session is read-only: {reason.rstrip(".")}.", hint="Fork it to go on.", code="session_read_only"
+            f"This session is read-only: {reason.rstrip('.')}.", hint="Fork it to go on.", code="session_read_only"
         )
 
     def _check_waiting(self, turn_id: str) -> None:
