@@ -25,11 +25,16 @@ from pytest_lsp.client import register_lsp_features
 from pytest_lsp.protocol import LanguageClientProtocol
 
 from ullage.context.handoff import ID_PREFIX, HandoffRecord, parse_record, reminder_text
-from ullage.core.events import Entry, HandoffRecorded, SessionForked
+from ullage.context.request import Memo, build
+from ullage.core.events import Entry, HandoffRecorded, SessionForked, StepStarted
+from ullage.core.ports import ModelCard
+from ullage.core.reduce import reduce
+from ullage.core.state import State
 from ullage.editors.methods import COMPACTION, METHODS, NOTIFICATIONS, OCCUPANCY, SESSION_UPDATE
 from ullage.editors.protocol import PREFIX, UllageClientProtocol
 from ullage.storage.files import DiskFiles
 from ullage.storage.log import SessionLog
+from ullage.testing.validator import problems
 
 Params = dict[str, Any]
 
@@ -237,6 +242,7 @@ class Editor(LanguageClient):
                 await self.ask("session/export", session_id, format="jsonl")
         check_bodies(self.bodies, self.home)
         check_forks(self.home)
+        check_requests(self.home)
 
     def _open_sessions(self) -> set[str]:
         return {each["params"]["sessionId"] for each in self.messages if each.get("method") == OCCUPANCY}
@@ -323,6 +329,18 @@ def check_forks(home: Path) -> None:
         text = path.read_text(encoding="ascii")
         foreign = [record for record in handoffs(home) if not any(record.message_id in raw for raw in own)]
         assert not [record for record in foreign if record.message_id in text], "a fork names its parent's handoffs"
+
+
+def check_requests(home: Path) -> None:
+    """Every request that a server of this home sent, built again from the log as it was then, is valid."""
+    for path, log in entries(home).items():
+        state, memo = State(), Memo()
+        for each in log:
+            if isinstance(each.event, StepStarted):
+                card = ModelCard("any", None, "nobody")
+                built = build(state, "system", (), card, 1_000, each.event.occupancy, memo)
+                assert problems(built.request) == [], f"{path.name}: the request before event {each.seq}"
+            state = reduce(state, each)
 
 
 # --- errors ---

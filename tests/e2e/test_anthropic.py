@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.conftest import make_workspace
-from tests.e2e.editor import check_bodies
+from tests.e2e.editor import check_bodies, check_requests
 
 from ullage.testing.client import Client, RpcError, make_client
 from ullage.testing.messages_api import MessagesApi
@@ -95,3 +95,4 @@ async def test_a_turn_with_claude_and_no_key_anywhere(tmp_path: Path) -> None:
     assert [secret for secret in (CANARY, GIVEN, GIVEN[::-1]) if secret.encode() in seen] == []
     assert api.refused == []
     check_bodies(client.bodies, home)
+    check_requests(home)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.conftest import make_workspace
-from tests.e2e.editor import check_bodies
+from tests.e2e.editor import check_bodies, check_requests
 
 from ullage.testing.client import Client, make_client
 
@@ -109,3 +109,4 @@ async def test_twenty_kills_lose_nothing_and_run_nothing_twice(tmp_path: Path) -
     assert len(turns) == KILLS
     assert cut_off, "no kill fell between a call and its result"
     check_bodies(bodies, tmp_path / "home")
+    check_requests(tmp_path / "home")
