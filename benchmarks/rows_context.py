@@ -15,12 +15,14 @@ from ullage.context.assembly import assemble
 from ullage.context.compaction import Accepted, gate, plan
 from ullage.context.occupancy import FixedPart, budget, count_message, occupancy
 from ullage.context.profiles.ullage import ULLAGE
+from ullage.context.replacement import head_blocks
 from ullage.context.request import Memo, build
 from ullage.core.context import CompactionPlan, Reason
 from ullage.core.events import Entry, Event, ResultReceived
+from ullage.core.messages import Role
 from ullage.core.ports import ModelCard
 from ullage.core.reduce import fold, reduce
-from ullage.core.state import State
+from ullage.core.state import MessageItem, State
 from ullage.providers.tokens import TiktokenCounter, load_counter
 
 SEED = 20
@@ -43,6 +45,7 @@ def rows() -> Iterator[Row]:
     whole = grown(batches, 2_000, quarter)
     yield _from_scratch(whole, counter)
     yield from _planning(quarter, whole, counter)
+    yield _lost(quarter, counter)
     yield _request(whole, batches)
 
 
@@ -135,6 +138,19 @@ def _compact(state: State, counter: TiktokenCounter) -> None:
     replacement = assemble(planned, state, counter, ULLAGE, (), "fence")
     passed = gate(planned, state, replacement, FIXED.tokens, BUDGET)
     assert isinstance(passed, Accepted), passed
+
+
+def _lost(state: State, counter: TiktokenCounter) -> Row:
+    """Paths of touched files, people's words and the newest error that a compaction without a model leaves out."""
+    replacement = assemble(_plan(state, counter), state, counter, ULLAGE, (), "fence")
+    head = "".join(block.text for block in head_blocks(replacement))
+    kept = head + "".join(kept.message.text for kept in replacement.tail)
+    people = [item.message for item in state.items if isinstance(item, MessageItem) and item.message.role is Role.USER]
+    wanted = [*(fact.path for fact in state.facts.files), *(message.text for message in people)]
+    wanted += [state.facts.newest_error] if state.facts.newest_error else []
+    lost = sum(said not in kept for said in wanted)
+    what = f"paths, people's words and newest error not in a replacement, of {len(wanted)}"
+    return Row("lost", what, "%", 100 * lost / len(wanted), most=0)
 
 
 # --- the request ---
