@@ -213,6 +213,7 @@ async def test_grep_hits(workspace: Path) -> None:
 
 @pytest.mark.parametrize("percent", [2, 15])
 async def test_result_percent(workspace: Path, percent: int) -> None:
+    """T107: a limit of its own is kept to."""
     said = limit("limits.context.result_percent", percent)
     text = await result_of(workspace, said, calls("read", path="f0.py", lines=300))
     budget = 12_000 * percent // 100

@@ -12,6 +12,7 @@ from tests.sessions.stage import Stage, asking, big, filled, kinds, of_kind, pro
 from ullage.context.handoff import TAG
 from ullage.core.commands import CompactionOutcome
 from ullage.core.context import Measured, Reason, Strategy
+from ullage.core.errors import SessionUnavailable
 from ullage.core.events import (
     CheckpointCommitted,
     CompactionFailed,
@@ -189,3 +190,38 @@ async def test_forks_at_once_are_sessions_of_their_own(stage: Stage, root: Path)
     assert actor.turn.state is TurnState.CALLING
     actor.cancel()
     assert (await running).stop is Stop.CANCELLED
+
+
+async def test_a_fork_after_a_crash_has_the_whole_lines_alone(stage: Stage, root: Path) -> None:
+    """T134: the torn tail of the parent is no part of its fork."""
+    stage.play([say("Kept.")])
+    actor = await stage.session(root)
+    await prompt(actor, "t1")
+    await stage.restart(root)
+    with actor.log.path.open("ab") as log:
+        log.write(b'{"v":1,"at":1,"prev":0,"ckpt":0,"events":[{"seq":99,"kind":"turn_')
+    host = await stage.restart(root)
+    parent = await host.open_session(actor.session_id)
+    child = await host.fork(parent.session_id)
+    assert "Kept." in await host.export(child.session_id)
+    assert child.read_only is None and "LogRepaired" not in kinds(child)
+
+
+async def test_a_session_of_a_closed_folder_is_not_forked(stage: Stage, root: Path) -> None:
+    """T129: a fork stays in its workspace, which must be open."""
+    stage.play([say("Kept.")])
+    actor = await stage.session(root)
+    await prompt(actor, "t1")
+    host = await stage.restart(root)
+    with pytest.raises(SessionUnavailable):
+        await host.fork(actor.session_id)
+
+
+async def test_a_window_reached_while_generating_compacts_before_the_next_request(stage: Stage, root: Path) -> None:
+    """W-R5: the cut answer is kept, nothing is replayed, and the next step makes room first."""
+    cut_short = say("As far as it went.", stop="model_context_window_exceeded", usage=Usage(15_000, 600))
+    actor = await filled(stage, root, [cut_short, say("On.")])
+    assert (await prompt(actor, "t3", "Go.")).stop is Stop.LENGTH
+    assert (await prompt(actor, "t4", "Go on.")).stop is Stop.DONE
+    assert "As far as it went." in said(stage.model.requests[-1])
+    assert kinds(actor).index("CheckpointCommitted") > kinds(actor).index("AnswerReceived")

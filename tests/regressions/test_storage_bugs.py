@@ -43,7 +43,7 @@ def test_b20_zeros_in_the_middle() -> None:
 
 
 def test_b21_one_bad_line_of_a_hundred() -> None:
-    """Row 21 (claude-code#50347): 99 events and one visible gap."""
+    """Row 21 (claude-code#50347), T112: 99 events and one visible gap."""
     lines = hundred_lines()
     lines[9] = b"{\n"
     session = opened(b"".join(lines))
