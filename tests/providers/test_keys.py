@@ -75,6 +75,6 @@ def test_no_text_of_ours_holds_one(caplog: pytest.LogCaptureFixture) -> None:
     try:
         raise ValueError("with plain-secret in it")
     except ValueError:
-        logging.getLogger("some.library").exception("sent %s", "plain-secret")
+        logging.getLogger("some.module").exception("sent %s", "plain-secret")
     assert caplog.text.count("[key]") == 3
     assert "plain-secret" not in caplog.text
