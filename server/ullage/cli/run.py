@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ullage import settings
-from ullage.cli import serve
+from ullage.cli import opening, serve
 from ullage.cli.output import Out
 from ullage.core.errors import BadInput, SessionUnavailable
 from ullage.core.events import PromptMode, SessionConfigured, Stop
 from ullage.core.messages import Text
-from ullage.providers.keys import ANTHROPIC, VARIABLES, Keys
-from ullage.providers.ranks import TableDamaged
-from ullage.providers.tokens import load_counter
+from ullage.providers.keys import Keys
 from ullage.storage.ids import new_session_id
 
 if TYPE_CHECKING:
@@ -38,21 +36,6 @@ CANCELLED: Final = 3
 INTERRUPTED: Final = 130
 EXITS: Final = {Stop.DONE: 0, Stop.FAILED: FAILED, Stop.INTERRUPTED: FAILED, Stop.CANCELLED: CANCELLED, Stop.LENGTH: 4}
 """How a turn ended to the exit code."""
-
-_OURS: Final = (settings.Source.COMMAND_LINE, settings.Source.ENVIRONMENT)
-"""What stands above a session's own settings."""
-
-_WAYS: Final = f"""To have Claude answer, set a key and a model:
-    export {VARIABLES[ANTHROPIC]}=...
-    export ULLAGE_MODEL=claude-sonnet-4-6          (or --model)
-or keep the key in your system's keyring (python -m pip install keyring):
-    python -m keyring set ullage {ANTHROPIC}
-Every endpoint that speaks the Messages API (/v1/messages, with streaming) can be used; a key is needed only if it
-wants one:
-    export ULLAGE_BASE_URL=http://127.0.0.1:8080   (or --base-url)
-    export ULLAGE_MODEL=name-of-the-model
-To try it offline with the explorer, a rule-based stand-in: add --provider explorer.
-`ullage doctor` tells what is set; docs/providers.md has more."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     """Run one turn; the exit code is one of `EXITS`, 2 for what was not understood, or 130 after Ctrl-C."""
     out, about = Out(sys.stdout), Out(sys.stderr)
     try:
-        folder, text = _folder(args.folder), _prompt(args.prompt)
+        folder, text = opening.folder(args.folder), _prompt(args.prompt)
         keys = serve.take_keys()
         chosen: list[Providers] = []
         host = serve.make_host(args, os.environ, keys, chosen.append)({})
@@ -83,13 +66,6 @@ def run(args: argparse.Namespace) -> int:
     except SessionUnavailable as error:
         about.error(error.report)
         return NOT_UNDERSTOOD if error.report.code in ("unknown_session", "wrong_root") else FAILED
-
-
-def _folder(name: str) -> Path:
-    folder = Path(name or ".")
-    if not folder.is_dir():
-        raise BadInput(f"{name} is no folder.", hint="Name the folder of a workspace.")
-    return folder.resolve()
 
 
 def _prompt(text: str) -> str:
@@ -119,7 +95,7 @@ class _Run:
         host = self._host
         host.listener = self._following.hear
         try:
-            await self._load_ranks()
+            await opening.load_ranks(self._about)
             root = host.add_root(str(folder), trusted=True)
             actor = await self._session(args, root)
             outcome = await self._turn(actor, text)
@@ -132,17 +108,10 @@ class _Run:
             return INTERRUPTED
         return FAILED if outcome.stop is None else EXITS[outcome.stop]
 
-    async def _load_ranks(self) -> None:
-        """The turn is counted with the real table from its start; half a second, which nobody types in meanwhile."""
-        try:
-            await asyncio.to_thread(load_counter)
-        except TableDamaged as error:
-            self._about.error(error.report)
-
     async def _session(self, args: argparse.Namespace, root: str) -> SessionActor:
         if args.session is None:
             # Asked before there is a session: one that nothing can answer is of no use to anybody.
-            await self._check_answers(args, settings.load(args).settings.model)
+            await opening.check_answers(args, self._keys, settings.load(args).settings.model)
             actor = await self._host.new_session(root)
             self._about.line(f"session     {actor.session_id}")
             await self._following.follow(actor)
@@ -150,24 +119,13 @@ class _Run:
         actor = await self._host.open_session(args.session, root)
         self._about.line(f"session     {actor.session_id}")
         await self._following.follow(actor, actor.synced_seq + 1)
-        change = _change(settings.load(args))
+        change = opening.said_now(args)
         if change != SessionConfigured():
             await actor.configure(change)
-        await self._check_answers(args, actor.state.facts.config.model)
+        await opening.check_answers(args, self._keys, actor.state.facts.config.model)
         if actor.state.facts.held:
             await actor.resume_queue()
         return actor
-
-    async def _check_answers(self, args: argparse.Namespace, model: str | None) -> None:
-        """Raises BadInput where nothing would answer, or the explorer would that nobody asked for."""
-        said = settings.load(args).settings
-        if said.provider == "explorer" or os.environ.get(serve.SCRIPT):
-            return
-        key = await asyncio.to_thread(self._keys.get, ANTHROPIC)
-        if key is None and said.base_url is None:
-            raise BadInput("There is no key, so no model can answer.", hint=_WAYS, code="no_key")
-        if model is None and said.model is None:
-            raise BadInput("No model is set, so none can answer.", hint=_WAYS, code="no_model")
 
     async def _turn(self, actor: SessionActor, text: str) -> TurnOutcome:
         from ullage.editors import mapping
@@ -194,17 +152,3 @@ class _Run:
 
         loop.add_signal_handler(signal.SIGINT, interrupted)
         loop.add_signal_handler(signal.SIGTERM, actor.cancel, turn_id)
-
-
-def _change(resolved: settings.Resolved) -> SessionConfigured:
-    """What the command line and the environment say; a session keeps its own settings otherwise."""
-    said = {name for name, source in resolved.sources.items() if source in _OURS}
-    chosen = resolved.settings
-    return SessionConfigured(
-        model=chosen.model if "model" in said else None,
-        profile=chosen.profile if "profile" in said else None,
-        window=chosen.window if "window" in said else None,
-        output_cap=chosen.output_cap if "output_cap" in said else None,
-        auto_compaction=chosen.compaction_auto if "compaction_auto" in said else None,
-        handoff=chosen.handoff if "handoff" in said else None,
-    )
