@@ -19,7 +19,7 @@ def rough(monkeypatch: pytest.MonkeyPatch) -> None:
     def load() -> TokenCounter:
         return ApproximateCounter()
 
-    monkeypatch.setattr("ullage.cli.run.load_counter", load)
+    monkeypatch.setattr("ullage.cli.opening.load_counter", load)
 
 
 def in_the_band(shell: Shell) -> str:
