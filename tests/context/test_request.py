@@ -13,8 +13,9 @@ from tests.context.test_handoff import VALID
 
 from ullage.context import request as building
 from ullage.context.occupancy import occupancy
-from ullage.context.request import NO_BEGINNING, NO_OUTPUT, UNANSWERED, Built, Memo, build, render
+from ullage.context.request import NO_BEGINNING, NO_OUTPUT, UNANSWERED, Built, Memo, build, render, request_images
 from ullage.core.context import Replacement, RestoredFile, Word
+from ullage.core.events import ImagesMissing
 from ullage.core.messages import (
     BlobRef,
     Image,
@@ -246,6 +247,21 @@ def test_the_head_keeps_its_evidence_apart() -> None:
 
 
 # --- images and bytes ---
+
+
+def test_an_image_whose_bytes_are_gone_is_a_placeholder() -> None:
+    """Design 3, rule 3: in a prompt and in a tool's result; its neighbours stay, with a memo too."""
+    memo, gone, there = Memo(), image(name="a"), image(name="b")
+    log = Log().prompt("look", gone, there).answer(ToolCall("c", "shoot", "{}")).result("c", images=(there, gone))
+    before = built(log, memo=memo)
+    assert request_images(before.request) == (gone.blob, there.blob, there.blob, gone.blob)
+    log.add(ImagesMissing((gone.blob,)))
+    after = built(log, memo=memo)
+    assert request_images(after.request) == (there.blob, there.blob)
+    assert after.request == built(log).request
+    texts = [short for message in after.request.messages for short in map(str, message.blocks) if "not stored" in short]
+    assert len(texts) == 2 and after.size < before.size
+    assert problems(after.request) == []
 
 
 def test_images_are_left_out_first() -> None:

@@ -36,6 +36,24 @@ def test_what_is_not_there(files: Files, tmp_path: Path, sha256: str) -> None:
     assert BlobStore(files, tmp_path, KEY).get(BlobRef(sha256, 1)) is None
 
 
+@pytest.mark.parametrize("happens", ["removed", "damaged before", "cut short"])
+def test_has_tells_what_get_would_give(files: Files, tmp_path: Path, happens: str) -> None:
+    store = BlobStore(files, tmp_path, KEY)
+    ref = store.put(b"content")
+    path = tmp_path / "blobs" / KEY / ref.sha256[:2] / ref.sha256
+    if happens != "damaged before":
+        assert store.has(ref) and store.has(ref)
+    files.remove(path)
+    if happens != "removed":
+        handle = files.open_append(path, create=True)
+        files.write(handle, b"CONTENT" if happens == "damaged before" else b"cont")
+        files.close(handle)
+    assert not store.has(ref)
+    store.put(b"content")
+    assert store.has(ref)
+    assert not store.has(BlobRef("../../../etc/passwd", 1))
+
+
 def test_workspaces_share_nothing(files: Files, tmp_path: Path) -> None:
     ref = BlobStore(files, tmp_path, KEY).put(b"secret")
     assert BlobStore(files, tmp_path, "f" * 16).get(ref) is None

@@ -184,6 +184,7 @@ BY_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
     events.TurnStarted: st.builds(events.TurnStarted, turn_ids),
     events.SteerEntered: st.builds(events.SteerEntered, turn_ids, turn_ids),
     events.ImagesLeftOut: st.builds(events.ImagesLeftOut, turn_ids, steps, st.lists(blobs, max_size=2).map(tuple)),
+    events.ImagesMissing: st.builds(events.ImagesMissing, st.lists(blobs, max_size=2).map(tuple)),
     events.StepStarted: st.builds(events.StepStarted, turn_ids, steps, occupancies),
     events.AnswerReceived: st.builds(
         events.AnswerReceived,

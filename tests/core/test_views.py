@@ -17,6 +17,7 @@ from ullage.core.events import (
     Event,
     HandoffRecorded,
     ImagesLeftOut,
+    ImagesMissing,
     LogRepaired,
     Parent,
     SessionForked,
@@ -31,7 +32,7 @@ from ullage.core.views import Shown, ShownWhat, client_view, export_view, fork_v
 from ullage.testing import playbook as book
 
 CANARY = "canary-5f1c"
-HIDDEN = {HandoffRecorded, Unknown, StepStarted, ImagesLeftOut, UsageBooked, TokensRecounted}
+HIDDEN = {HandoffRecorded, Unknown, StepStarted, ImagesLeftOut, ImagesMissing, UsageBooked, TokensRecounted}
 LEFT_BEHIND = {HandoffRecorded, LogRepaired, DamageAccepted}
 PROPERTY = settings(derandomize=True, max_examples=15, deadline=None)
 

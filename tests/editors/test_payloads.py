@@ -180,6 +180,7 @@ def test_every_event_has_its_payload_or_none(kind: type[Any]) -> None:
             assert kind.__name__ in {
                 "StepStarted",
                 "ImagesLeftOut",
+                "ImagesMissing",
                 "UsageBooked",
                 "TokensRecounted",
                 "HandoffRecorded",

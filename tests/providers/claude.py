@@ -12,6 +12,7 @@ from ullage.core.requests import Request, RequestMessage, RequestTool
 from ullage.providers.anthropic import Anthropic, World
 from ullage.providers.keys import ANTHROPIC, Keys
 from ullage.providers.limits import Limits
+from ullage.providers.shapes import LoadImage
 from ullage.testing.messages_api import MessagesApi
 from ullage.testing.messages_script import Line
 
@@ -66,7 +67,11 @@ class Claude:
 
 @asynccontextmanager
 async def claude(
-    script: Iterable[Line] = (), limits: Limits | None = None, rules: bool = True, **settings: object
+    script: Iterable[Line] = (),
+    limits: Limits | None = None,
+    rules: bool = True,
+    load: LoadImage = lambda image: None,
+    **settings: object,
 ) -> AsyncIterator[Claude]:
     """A provider on a server of this script; nothing it was sent may break the API's rules."""
     waits: list[float] = []
@@ -77,7 +82,7 @@ async def claude(
     keys = Keys()
     keys.give(ANTHROPIC, KEY)
     async with MessagesApi(script, key=KEY, **settings) as api:  # type: ignore[arg-type]
-        world = World(pause=pause, spread=lambda: 1.0)
+        world = World(load, pause, lambda: 1.0)
         provider = Anthropic(MODEL, keys, api.url, limits, world)
         try:
             yield Claude(api, provider, waits)

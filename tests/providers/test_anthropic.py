@@ -176,16 +176,18 @@ async def test_the_cache_holds_all_but_the_new_tail() -> None:
 
 
 async def test_images_are_loaded_at_the_edge() -> None:
+    """Design 3, rule 3: one that went missing since the request was planned is recorded before it is left out."""
     image = Image(BlobRef("0" * 64, 4), "image/png", 2, 2)
     request = replace(asks(), messages=(RequestMessage(Role.USER, (image, Text("What is it?"))),))
-    async with claude([says("A dot."), says("It is gone.")]) as c:
-        c.provider._bodies.load = lambda asked: b"\x89PNG" if asked == image else None
+    stored = {image: b"\x89PNG"}
+    async with claude([says("A dot.")], load=stored.get) as c:
         await c.answer(request)
-        c.provider._bodies.load = lambda asked: None
-        await c.answer(replace(request, messages=(RequestMessage(Role.USER, request.messages[0].blocks),)))
-        shown, gone = (body["messages"][0]["content"][0] for body in c.api.asked)
+        stored.clear()
+        again = replace(request, messages=(RequestMessage(Role.USER, request.messages[0].blocks),))
+        failure, _ = await c.failure(again)
+        [shown] = (body["messages"][0]["content"][0] for body in c.api.asked)
     assert shown["source"] == {"type": "base64", "media_type": "image/png", "data": "iVBORw=="}
-    assert gone["type"] == "text"
+    assert failure.report.code == "image_missing" and not failure.transient
 
 
 # --- failing ---

@@ -104,6 +104,9 @@ class NoBlobs:
     def get(self, ref: BlobRef) -> bytes | None:
         raise AssertionError(ref)
 
+    def has(self, ref: BlobRef) -> bool:
+        raise AssertionError(ref)
+
 
 # --- a session in memory ---
 

@@ -10,9 +10,12 @@ from tests.sessions.stage import (
     asking,
     big,
     prompt,
+    said,
     until,
 )
 
+from ullage.context.handoff import HandoffState
+from ullage.core.events import HandoffRecorded
 from ullage.core.requests import Request
 from ullage.core.views import Shown, ShownAnswer
 from ullage.sessions.actor import SessionActor
@@ -101,3 +104,15 @@ async def test_a_listener_never_hears_a_seq_twice_or_out_of_order(stage: Stage, 
     seqs = [shown.seq for shown in _listened(stage)]
     assert seqs == sorted(set(seqs))
     assert [shown.seq for shown in actor.history()][-len(seqs) :] == seqs
+
+
+async def test_a_suppressed_handoff_is_told_to_who_looks(stage: Stage, root: Path) -> None:
+    """W-H3: a bad record takes the reminder away until the next compaction; an inspection says so."""
+    stage.play([say("One."), say("Two.")])
+    actor = await stage.session(root)
+    assert actor.inspect().handoff is HandoffState.NONE
+    await prompt(actor, "t1")
+    actor._append((HandoffRecorded('{"version":2,"messageId":"handoff-message-of-another-version"}', 10),))
+    assert actor.inspect().handoff is HandoffState.SUPPRESSED
+    await prompt(actor, "t2")
+    assert "token-budget-handoff" not in said(stage.model.requests[-1])

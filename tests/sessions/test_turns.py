@@ -23,10 +23,10 @@ from tests.sessions.stage import (
 )
 
 from ullage.core.errors import BadInput
-from ullage.core.events import AnswerReceived, ImagesLeftOut, PromptMode, ResultReceived, Stop, TurnEnded, TurnStarted
+from ullage.core.events import AnswerReceived, PromptMode, ResultReceived, Stop, TurnEnded, TurnStarted
 from ullage.core.inputs import Allowed, Denied, PermissionAnswered
 from ullage.core.limits import LIMITS
-from ullage.core.messages import BlobRef, Image, Text, ToolCall, Usage
+from ullage.core.messages import Text, ToolCall, Usage
 from ullage.core.ports import ToolSpec
 from ullage.core.turn_state import TurnState
 from ullage.sessions.actor import SessionActor
@@ -413,17 +413,3 @@ async def test_a_stale_answer_has_no_effect(stage: Stage, root: Path, when: str)
     actor._inbox.put_nowait(allowed)
     await running
     assert tools.started == (["change"] if when == "twice" else [])
-
-
-async def test_images_that_a_request_goes_without_are_recorded(stage: Stage, root: Path) -> None:
-    """Design 3, rule 3; bugs row 38: the oldest are left out first, and the log says which and of which request."""
-    stage.play([say("Seen."), say("Seen again.")])
-    actor = await stage.session(root, window=1_000_000)
-    pictures = [Image(BlobRef(f"{number:064x}", 4_000_000), "image/png", 100, 100) for number in range(6)]
-    outcome = await actor.prompt("t1", [Text("Look."), *pictures], PromptMode.QUEUE)
-    assert outcome.error is None
-    [left] = of_kind(actor, ImagesLeftOut)
-    assert (left.turn_id, left.step) == ("t1", 1)
-    assert left.images == tuple(picture.blob for picture in pictures[: len(left.images)]) != ()
-    sent = [block for message in stage.model.requests[0].messages for block in message.blocks]
-    assert sum(isinstance(block, Image) for block in sent) == len(pictures) - len(left.images)

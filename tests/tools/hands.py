@@ -33,6 +33,9 @@ class MemoryBlobs:
     def get(self, ref: BlobRef) -> bytes | None:
         return self.contents.get(ref.sha256)
 
+    def has(self, ref: BlobRef) -> bool:
+        return ref.sha256 in self.contents
+
 
 @dataclass
 class Hands:

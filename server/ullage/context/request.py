@@ -97,6 +97,7 @@ def build(
     """The next request of a session. `occupancy` is the one this step was decided with."""
     shown = shown_handoff(state)
     messages, size = render(state.items, card.name, memo, shown.seq if shown else None)
+    messages, size = _without_missing(messages, size, frozenset(state.facts.missing))
     fixed = _size([system, *((tool.name, tool.description, tool.schema) for tool in tools)])
     messages, size, left_out = _within(messages, size + fixed, limits.request_bytes)
     room = max_output if card.window is None else max(1, min(max_output, card.window - occupancy.used))
@@ -278,25 +279,54 @@ def _within(
             break
         blocks: list[Block] = []
         for block in message.blocks:
-            slim, gone = _without_images(block) if size > most else (block, ())
+            gone = _images(block) if size > most else ()
+            slim = _without_images(block, gone, "the request would be too large")
             size += _block_size(slim) - _block_size(block)
-            left_out += gone
+            left_out += (image.blob for image in gone)
             blocks.append(slim)
         messages[index] = RequestMessage(message.role, tuple(blocks))
     return messages, size, tuple(left_out)
 
 
-def _without_images(block: Block) -> tuple[Block, tuple[BlobRef, ...]]:
-    why = "the request would be too large"
+def _without_missing(
+    messages: list[RequestMessage], size: int, missing: frozenset[str]
+) -> tuple[list[RequestMessage], int]:
+    """Placeholders for images whose bytes are gone; what else a message holds stays the same object."""
+    for index, message in enumerate(messages if missing else ()):
+        gone = [tuple(i for i in _images(block) if i.blob.sha256 in missing) for block in message.blocks]
+        if not any(gone):
+            continue
+        why = "it is not stored any more"
+        slim = [_without_images(block, each, why) for block, each in zip(message.blocks, gone, strict=True)]
+        size += sum(map(_block_size, slim)) - sum(map(_block_size, message.blocks))
+        messages[index] = RequestMessage(message.role, tuple(slim))
+    return messages, size
+
+
+def request_images(request: Request) -> tuple[BlobRef, ...]:
+    """Every image that a request holds."""
+    blocks = (block for message in request.messages for block in message.blocks)
+    return tuple(image.blob for block in blocks for image in _images(block))
+
+
+def _images(block: Block) -> tuple[Image, ...]:
     match block:
         case Image():
-            return Text(_placeholder(block, why)), (block.blob,)
-        case ToolResult() if block.images:
-            notes = [_placeholder(image, why) for image in block.images]
-            slim = replace(block, text="\n".join([block.text, *notes]), images=())
-            return slim, tuple(image.blob for image in block.images)
+            return (block,)
+        case ToolResult():
+            return block.images
         case _:
-            return block, ()
+            return ()
+
+
+def _without_images(block: Block, gone: Sequence[Image], why: str) -> Block:
+    if not gone:
+        return block
+    notes = [_placeholder(image, why) for image in gone]
+    if isinstance(block, ToolResult):
+        left = tuple(image for image in block.images if image not in gone)
+        return replace(block, text="\n".join([block.text, *notes]), images=left)
+    return Text(notes[0])
 
 
 _MESSAGE_BYTES = 40

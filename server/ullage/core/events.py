@@ -162,6 +162,13 @@ class ImagesLeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class ImagesMissing:
+    """Images whose bytes the blob store does not hold any more: from here on requests hold a placeholder instead."""
+
+    images: tuple[BlobRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerReceived:
     """The model's answer, with its tool intents. `stop` is the provider's word."""
 
@@ -291,6 +298,7 @@ Event = (
     | SteerEntered
     | StepStarted
     | ImagesLeftOut
+    | ImagesMissing
     | AnswerReceived
     | ResultReceived
     | UsageBooked

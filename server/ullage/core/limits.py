@@ -51,6 +51,8 @@ class Bounds:
     """Tokens that a family's prior ratio weighs against what a session learned."""
     ratio_slack: int = 50
     """Tokens by which a step may miss twice or half of what was expected and still teach."""
+    missing_remembered: int = 512
+    """Images known to be missing that are kept in the state; the oldest go first, and are found missing once more."""
     anomalies_remembered: int = 32
     """Impossible events remembered by seq; the oldest go first."""
 

@@ -168,6 +168,10 @@ class Blobs(Protocol):
         """The content, or None when it is missing or damaged."""
         ...
 
+    def has(self, ref: BlobRef) -> bool:
+        """Whether `get` would give the content. Damage that comes about after the first time may go unseen."""
+        ...
+
 
 # --- recall ---
 

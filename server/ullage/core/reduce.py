@@ -27,6 +27,7 @@ from ullage.core.events import (
     Event,
     HandoffRecorded,
     ImagesLeftOut,
+    ImagesMissing,
     LogRepaired,
     PromptEdited,
     PromptQueued,
@@ -47,6 +48,8 @@ from ullage.core.events import (
     Unknown,
     UsageBooked,
 )
+from ullage.core.limits import BOUNDS
+from ullage.core.messages import BlobRef
 from ullage.core.reduce_turns import (
     answered,
     noted,
@@ -138,6 +141,8 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
         case CompactionFailed():
             failed = breaker_after(facts.breaker, event.failure, entry.at)
             return replace(state, facts=changed(_attempted(facts, event.reason, facts.attempt_size), breaker=failed))
+        case ImagesMissing(images):
+            return replace(state, facts=_missing(facts, entry, images))
         case Unknown():
             reason = f"written by a newer version: {event.kind}" if event.critical else facts.read_only
             return replace(state, facts=changed(facts, read_only=reason))
@@ -151,6 +156,12 @@ def _booked(facts: Facts, event: UsageBooked) -> Facts:
     if event.purpose is Purpose.SUMMARY:
         return changed(facts, summary_totals=facts.summary_totals.plus(event.usage))
     return changed(facts, turn_totals=facts.turn_totals.plus(event.usage))
+
+
+def _missing(facts: Facts, entry: Entry, images: Iterable[BlobRef]) -> Facts:
+    """What was sent of them before is sent no more, so the revision moves."""
+    known = dict.fromkeys((*facts.missing, *(image.sha256 for image in images)))
+    return changed(facts, missing=tuple(known)[-BOUNDS.missing_remembered :], revision=entry.seq)
 
 
 # --- session ---

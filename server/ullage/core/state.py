@@ -226,6 +226,8 @@ class Facts:
     breaker: Breaker = Breaker()
     outputs: tuple[BlobRef, ...] = ()
     """Full tool outputs that `read_output` may page through."""
+    missing: tuple[str, ...] = ()
+    """Hashes of images whose bytes are gone."""
     last_call_at: int | None = None
     turns: int = 0
     steps: int = 0

@@ -22,6 +22,7 @@ from ullage.core.events import (
     Event,
     HandoffRecorded,
     ImagesLeftOut,
+    ImagesMissing,
     LogRepaired,
     PromptEdited,
     PromptMode,
@@ -194,7 +195,7 @@ def _shown(event: Event) -> ShownWhat | None:
             return ShownCompactionFailure(reason, error)
         case LogRepaired() | DamageAccepted():
             return ShownRepair(event)
-        case StepStarted() | ImagesLeftOut() | UsageBooked() | TokensRecounted():
+        case StepStarted() | ImagesLeftOut() | ImagesMissing() | UsageBooked() | TokensRecounted():
             return None  # told as figures, by the occupancy notification
         case HandoffRecorded() | Unknown():
             return None  # hidden

@@ -270,6 +270,7 @@ def inspect_payload(found: Inspection) -> context.InspectResult:
         ),
         turn_totals=_totals(found.turn_totals),
         summary_totals=_totals(found.summary_totals),
+        handoff=found.handoff,
     )
 
 

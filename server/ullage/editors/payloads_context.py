@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from ullage.context.handoff import HandoffState
 from ullage.core.context import Measured, Phase, Reason, Strategy
 from ullage.editors.payloads import (
     CleanText,
@@ -90,6 +91,10 @@ class InspectResult(Payload):
     checkpoints: tuple[CheckpointPayload, ...] = Field(description="Oldest first.")
     turn_totals: TotalsPayload = Field(description="Tokens paid for turns.")
     summary_totals: TotalsPayload = Field(description="Tokens paid for summaries.")
+    handoff: HandoffState = Field(
+        description="The handoff since the last compaction: none, valid, or suppressed, which means that its record in "
+        "the log is malformed or stands twice, so that the model sees none until the next compaction."
+    )
 
 
 class PermissionParams(Payload):

@@ -13,7 +13,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ullage.core.messages import Opaque, Reasoning
+from ullage.core.errors import ErrorReport
+from ullage.core.messages import Image, Opaque, Reasoning
 from ullage.core.ports import Answer, ModelCard, ProviderEvent, ProviderFailure, Retrying
 from ullage.core.requests import Request, RequestMessage
 from ullage.providers import anthropic_errors as errors
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 ENDPOINT: Final = "https://api.anthropic.com"
 NO_KEY_NEEDED: Final = "none"
 """What a compatible endpoint of one's own is sent where there is no key."""
+
+_IMAGE_GONE: Final = ErrorReport(
+    "image_missing", "An image went missing while the request was made.", "Send once more: it is left out then."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class Anthropic:
         self._limits, self._world = limits or Limits(), world or World()
         self._card, self._most = from_table(model)
         self._learned = False
-        self._bodies = Bodies(self._world.load)
+        self._bodies = Bodies(self._load)
         self._client: tuple[str, AsyncAnthropic] | None = None
 
     @property
@@ -123,6 +128,13 @@ class Anthropic:
                 if delta is not None:
                     yield delta
         yield collector.answer()
+
+    def _load(self, image: Image) -> bytes:
+        """A session looks for its images before it plans a request, so one that is gone went between."""
+        content = self._world.load(image)
+        if content is None:
+            raise ProviderFailure(_IMAGE_GONE)
+        return content
 
     def _body(self, request: Request) -> dict[str, Any]:
         most = request.max_output if self._most is None else min(request.max_output, self._most)

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from ullage.core.commands import Assemble, Summarise
 from ullage.core.context import RestoredFile
-from ullage.core.errors import ErrorReport, UllageError
+from ullage.core.errors import ErrorReport, StorageFailed, UllageError
 from ullage.core.inputs import (
     AnswerArrived,
     Denied,
@@ -29,7 +29,7 @@ from ullage.core.inputs import (
     Stopped,
     ToolFinished,
 )
-from ullage.core.messages import Op, Part, Text, ToolCall, ToolFacts, ToolResult, clean_text
+from ullage.core.messages import BlobRef, Op, Part, Text, ToolCall, ToolFacts, ToolResult, clean_text
 from ullage.core.ports import Answer, Blobs, ProviderFailure, ReasoningDelta, Retrying, TextDelta, ToolOutcome, Tools
 from ullage.core.requests import Request
 from ullage.core.state import State
@@ -153,6 +153,12 @@ class Effects:
         if state.facts.sent is None:
             self._live = None
 
+    async def missing(self, images: Sequence[BlobRef]) -> tuple[BlobRef, ...]:
+        """Those of them whose bytes are not stored any more."""
+        if not images:
+            return ()
+        return await asyncio.to_thread(lambda: tuple(ref for ref in images if not self._blobs.has(ref)))
+
     def summarise(self, command: Summarise) -> None:
         self._tasks.start(self._sample(command))
 
@@ -198,7 +204,15 @@ class Effects:
         facts = outcome.facts or ToolFacts(Op.OTHER)
         content = text.encode()
         fitted = budget.fit(text, hashlib.sha256(content).hexdigest())
-        full = await asyncio.to_thread(self._blobs.put, content) if fitted.shortened else None
+        if not fitted.shortened:
+            return ToolResult(call.call_id, fitted.text, outcome.is_error, facts, None, outcome.images)
+        try:
+            full = await asyncio.to_thread(self._blobs.put, content)
+        except StorageFailed as error:
+            # The call did run, so the model must see how it ended; only the rest can't be paged through.
+            _log.warning("the full output of %s was not stored: %s", call.name, error.report.message)
+            full, budget.spent = None, budget.spent - fitted.tokens
+            fitted = budget.fit(text, None)
         return ToolResult(call.call_id, fitted.text, outcome.is_error, facts, full, outcome.images)
 
     # --- compaction ---

@@ -23,7 +23,7 @@ from ullage.context.occupancy import (
 )
 from ullage.context.profiles.profile import Profile
 from ullage.context.profiles.ullage import ULLAGE
-from ullage.context.request import Built, Memo, build
+from ullage.context.request import Built, Memo, build, request_images
 from ullage.context.summary import LastRequest, summary_request
 from ullage.context.toolresults import Fitted, fit_result
 from ullage.core.breaker import may_ask_model
@@ -50,7 +50,7 @@ from ullage.core.events import (
     PromptQueued,
     ResultReceived,
 )
-from ullage.core.messages import ToolCall
+from ullage.core.messages import BlobRef, ToolCall
 from ullage.core.ports import ModelCard, Provider, Summariser, TokenCounter, Tools, ToolSpec
 from ullage.core.requests import Request, RequestTool
 from ullage.core.state import MessageItem, State
@@ -152,6 +152,10 @@ class Engine:
         reserve = now.budget.reserve or _UNKNOWN_RESERVE
         tools, limits = self._request_tools(), self.limits.context
         return build(state, self._system, tools, self._card(state), reserve, now, self._memo, limits)
+
+    def images(self, state: State) -> tuple[BlobRef, ...]:
+        """Images that the next request would hold; their bytes must be there."""
+        return request_images(self.build(state, self.occupancy(state)).request)
 
     def handoff(self, planned: HandoffFirst) -> HandoffRecorded:
         """The record of this epoch's handoff."""
@@ -282,8 +286,8 @@ class ResultsBudget:
     limits: ContextLimits
     spent: int = 0
 
-    def fit(self, text: str, sha256: str) -> Fitted:
-        """Fit one result and charge it."""
+    def fit(self, text: str, sha256: str | None) -> Fitted:
+        """Fit one result and charge it; without a hash its full text is stored nowhere."""
         fitted = fit_result(text, sha256, self.input_budget, self.spent, self.counter, self.limits)
         self.spent += fitted.tokens
         return fitted

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
+from ullage.context.handoff import HandoffState, handoff_state
 from ullage.core.commands import PlanCompaction
 from ullage.core.context import CompactionReport, Occupancy, Reason, Strategy
 from ullage.core.errors import ErrorReport
@@ -48,6 +49,7 @@ class Inspection:
     checkpoints: tuple[CheckpointInfo, ...]
     turn_totals: Totals
     summary_totals: Totals
+    handoff: HandoffState
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ def inspect(state: State, engine: Engine, entries: Iterable[Entry]) -> Inspectio
         tuple(_checkpoints(entries)),
         facts.turn_totals,
         facts.summary_totals,
+        handoff_state(state),
     )
 
 

@@ -40,6 +40,7 @@ from ullage.core.events import (
     Entry,
     Event,
     ImagesLeftOut,
+    ImagesMissing,
     Stop,
     TokensRecounted,
     TurnStarted,
@@ -237,6 +238,7 @@ class SessionLoop:
                     await self._journal.barrier()
             case PlanStep():
                 self._recount()
+                await self._note_missing()
                 plan = engine.plan_step(self.state)
                 self._tell_occupancy(plan.occupancy)
                 return (StepPlanned(plan),)
@@ -313,6 +315,12 @@ class SessionLoop:
         counts = self._engine.recount(self.state)
         if counts:
             self._append((TokensRecounted(self._engine.counter.encoding, counts),))
+
+    async def _note_missing(self) -> None:
+        """Write down which images the coming request must go without because their bytes are gone."""
+        gone = await self._effects.missing(self._engine.images(self.state))
+        if gone:
+            self._append((ImagesMissing(gone),))
 
     def _reply_turn(self, command: ReplyTurn) -> None:
         answer = self._waiting.take_turn(command.turn_id)

@@ -25,6 +25,8 @@ class BlobStore:
     def __init__(self, files: Files, home: Path, key: str) -> None:
         self._files = files
         self._folder = home / "blobs" / key
+        self._whole: set[str] = set()
+        """Hashes of content that was read whole once."""
         self._lock = threading.Lock()
         """Two threads that put the same content would share a temporary file."""
 
@@ -61,6 +63,26 @@ class BlobStore:
         finally:
             self._files.close(handle)
         return content if hashlib.sha256(content).hexdigest() == ref.sha256 else None
+
+    def has(self, ref: BlobRef) -> bool:
+        """Whether `get` would give the content. It is read once; after that its size tells."""
+        if ref.sha256 not in self._whole:
+            if self.get(ref) is None:
+                return False
+            self._whole.add(ref.sha256)
+        return self._size(ref) == ref.size
+
+    def _size(self, ref: BlobRef) -> int | None:
+        try:
+            handle = self._files.open_read(self._path(ref.sha256))
+        except OSError:
+            return None
+        try:
+            return self._files.size(handle)
+        except OSError:
+            return None
+        finally:
+            self._files.close(handle)
 
     def _path(self, sha256: str) -> Path:
         return self._folder / sha256[:2] / sha256

@@ -36,6 +36,7 @@ KINDS: dict[str, Any] = {
     "steer_entered": events.SteerEntered,
     "step_started": events.StepStarted,
     "images_left_out": events.ImagesLeftOut,
+    "images_missing": events.ImagesMissing,
     "answer_received": events.AnswerReceived,
     "result_received": events.ResultReceived,
     "usage_booked": events.UsageBooked,
