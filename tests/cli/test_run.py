@@ -55,6 +55,21 @@ def test_the_answer_is_on_one_stream_and_the_rest_on_the_other(shell: Shell) -> 
     assert lines[-1].startswith("turn done after 2 steps")
 
 
+def test_the_last_line_tells_what_it_cost(shell: Shell) -> None:
+    """Where a price is known: of the table, or as set."""
+    usage = {"prompt": 100_000, "completion": 1_000, "total": 101_000}
+    shell.script({"say": "One.", "usage": usage}, {"say": "Two."})
+    said = shell.run("--prices", "scripted=3/15", "--window", "500000", "First")
+    assert said.err.splitlines()[-1].endswith(", $0.3150 so far")
+    more = shell.run("--session", shell.session(), "Second")
+    assert "so far" in more.err.splitlines()[-1]
+    listed = shell("sessions", "list", "--cost", str(shell.workspace))
+    assert "  $0.3150+  First" in listed.out
+    shown = shell("sessions", "show", shell.session())
+    assert "cost        $0.3150+ for 202,000 tokens (turns $0.3150+, summaries -)" in shown.err
+    assert shell.run("--prices", "scripted=dear", "Third").code == 2
+
+
 def test_the_explorer_needs_no_key(shell: Shell) -> None:
     said = shell.run("--provider", "explorer", "Explore")
     assert (said.code, "`1 of 1` files read" in said.out) == (0, True)

@@ -119,14 +119,15 @@ reports = st.builds(
 
 parents = st.builds(events.Parent, words, seqs)
 queue = st.builds(state.Queued, said, st.sampled_from(events.PromptMode), tokens, words, seqs)
+totals = st.builds(state.Totals, *[tokens] * 9)
 open_turns = st.builds(
     state.OpenTurn,
     turn_ids,
     st.integers(0, 2),
     st.lists(said, max_size=2).map(tuple),
     st.lists(call_ids, max_size=2, unique=True).map(tuple),
+    before=totals,
 )
-totals = st.builds(state.Totals, *[tokens] * 6)
 facts = st.builds(
     state.Facts,
     last_seq=seqs,
@@ -140,7 +141,7 @@ facts = st.builds(
     open_turn=maybe | open_turns,
     ended_turns=st.lists(st.tuples(turn_ids, st.sampled_from(events.Stop)), max_size=2).map(tuple),
     turn_totals=totals,
-    sent=maybe | st.builds(state.Sent, tokens, tokens, st.integers(0, 2), turn_ids, seqs),
+    sent=maybe | st.builds(state.Sent, tokens, tokens, st.integers(0, 2), turn_ids, seqs, tokens),
     baseline=maybe | st.builds(state.Baseline, tokens, tokens, tokens, seqs, words),
     revision=seqs,
     epoch=seqs,
@@ -196,9 +197,10 @@ BY_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
         usages,
         st.sampled_from(["end_turn", "tool_use", "cancelled", "failed"]),
         words,
+        maybe | tokens,
     ),
     events.ResultReceived: st.builds(events.ResultReceived, turn_ids, steps, returns, tokens, words),
-    events.UsageBooked: st.builds(events.UsageBooked, st.sampled_from(events.Purpose), usages, words),
+    events.UsageBooked: st.builds(events.UsageBooked, st.sampled_from(events.Purpose), usages, words, maybe | tokens),
     events.TurnEnded: st.builds(events.TurnEnded, turn_ids, st.sampled_from(events.Stop), maybe | errors),
     events.TokensRecounted: st.builds(
         events.TokensRecounted,

@@ -106,7 +106,7 @@ async def test_nobody_hears_of_a_session_that_was_not_opened() -> None:
     actor, _, client = make(0)
     actor.write(1)
     actor.tell(delta(0, "x"))
-    actor.tell(Occupied(OCCUPANCY, Totals()))
+    actor.tell(Occupied(OCCUPANCY, Totals(), Totals()))
     assert client.sent == []
 
 

@@ -210,7 +210,7 @@ def test_every_shown_kind_has_its_own_wire_kind() -> None:
 @settings(derandomize=True, max_examples=50, deadline=None)
 @given(strategies.occupancies, strategies.totals)
 def test_occupancy_round_trips(occupancy: Any, totals: Any) -> None:
-    payload = mapping.occupancy_payload("s", Occupied(occupancy, totals))
+    payload = mapping.occupancy_payload("s", Occupied(occupancy, totals, totals))
     check_round_trip(payload)
     assert (payload.used, payload.window, payload.hidden) == (
         occupancy.used,

@@ -21,6 +21,7 @@ from ullage.core.context import Phase
 from ullage.core.errors import UllageError
 from ullage.core.events import Entry, HandoffRecorded, PromptMode, SessionConfigured, SessionCreated, StepStarted
 from ullage.core.messages import Text
+from ullage.core.money import Price
 from ullage.core.ports import ModelCard, ProviderEvent, TokenCounter, Tools
 from ullage.core.reduce import fold
 from ullage.core.requests import Request
@@ -110,6 +111,7 @@ class Stage:
     summariser: ScriptedSummariser | None = None
     counter: TokenCounter = field(default_factory=ApproximateCounter)
     config: SessionConfigured | None = None
+    prices: dict[str, Price] = field(default_factory=dict)
     told: Told = field(default_factory=Told)
     whole: bool = True
     """No event may be impossible, except where a test damages a log."""
@@ -149,6 +151,7 @@ class Stage:
             self._provider,
             lambda config: self.summariser,
             pause=self._pause,
+            price=lambda model: self.prices.get(model),
         )
 
     async def _pause(self, milliseconds: int) -> None:

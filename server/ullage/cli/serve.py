@@ -21,6 +21,7 @@ from ullage.core.ports import Provider, TokenCounter
 from ullage.core.state import Config
 from ullage.providers.choosing import Providers, Wanted
 from ullage.providers.keys import Keys, MaskingFilter
+from ullage.providers.models import price_of, read_prices
 from ullage.providers.tokens import ApproximateCounter, counter_if_loaded, load_in_background
 from ullage.storage.ids import new_session_id
 
@@ -129,6 +130,7 @@ def make_host(
             summariser=(lambda config: None) if scripted else providers.summariser,
             limits=resolved.limits,
             keys=own_keys,
+            price=partial(price_of, own=read_prices(resolved.settings.prices or "")),
         )
         return Host(ports, _configured(resolved.settings))
 

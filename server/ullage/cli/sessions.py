@@ -19,6 +19,8 @@ from ullage.cli.output import Out
 from ullage.context.handoff import parse_record, reminder_text
 from ullage.core.errors import BadInput, SessionUnavailable
 from ullage.core.events import Entry, HandoffRecorded
+from ullage.core.money import in_dollars
+from ullage.core.state import Facts, Totals, spent
 from ullage.core.views import export_view
 from ullage.sessions.export import blocks, document, fenced
 from ullage.storage.files import DiskFiles, Files
@@ -35,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="action", required=True)
     listing = actions.add_parser("list", help="the sessions of a folder, the last changed first")
     listing.add_argument("folder", metavar="DIR", nargs="?", default=".", help="the workspace (default: this folder)")
+    listing.add_argument("--cost", action="store_true", help="also what each cost; opens every log, so it takes longer")
     showing = actions.add_parser("show", help="one session as Markdown")
     showing.add_argument("session", metavar="ID", help="as `list` writes it")
     showing.add_argument("--dir", metavar="DIR", help="the workspace (default: whichever has the session)")
@@ -53,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         home = settings.load(args).settings.home
         if args.action == "list":
-            return _list(DiskFiles(), home, args.folder, out, about)
+            return _list(DiskFiles(), home, args, out, about)
         return _show(DiskFiles(), home, args, out, about)
     except BadInput as error:
         about.error(error.report)
@@ -68,20 +71,38 @@ def _key(folder: str) -> str:
 # --- list ---
 
 
-def _list(files: Files, home: Path, folder: str, out: Out, about: Out) -> int:
-    found = list_sessions(files, home, _key(folder))
+def _list(files: Files, home: Path, args: argparse.Namespace, out: Out, about: Out) -> int:
+    key = _key(args.folder)
+    found = list_sessions(files, home, key)
     for summary in found:
-        out.line(_row(summary))
+        cost = f"{_cost(files, session_path(home, key, summary.session_id)):>12}  " if args.cost else ""
+        out.line(_row(summary, cost))
     if not found:
-        about.line(f"No session of {os.path.realpath(folder)} is kept in {home}.")
+        about.line(f"No session of {os.path.realpath(args.folder)} is kept in {home}.")
     return DONE
 
 
-def _row(summary: SessionSummary) -> str:
+def _cost(files: Files, path: Path) -> str:
+    try:
+        opened = SessionLog.open_readonly(files, path)
+    except SessionUnavailable:
+        return "unknown"
+    opened.log.close()
+    return _bill(spent(opened.state.facts))
+
+
+def _bill(paid: Totals) -> str:
+    """What was paid: a plus where the cost of some calls is not known."""
+    if paid.cost is None:
+        return "unknown" if paid.calls else "-"
+    return in_dollars(paid.cost) + ("+" if paid.priced < paid.calls else "")
+
+
+def _row(summary: SessionSummary, cost: str) -> str:
     at = datetime.fromtimestamp(summary.updated_at / 1000, UTC).astimezone()
     marks = {"fork": summary.parent is not None, "open turn": summary.open_turn, "damaged": summary.damaged}
     said = "".join(f" [{mark}]" for mark, is_so in marks.items() if is_so)
-    return f"{summary.session_id}  {at:%Y-%m-%d %H:%M}  {summary.size:>11,} bytes  {summary.title or '-'}{said}"
+    return f"{summary.session_id}  {at:%Y-%m-%d %H:%M}  {summary.size:>11,} bytes  {cost}{summary.title or '-'}{said}"
 
 
 # --- show ---
@@ -101,11 +122,18 @@ def _show(files: Files, home: Path, args: argparse.Namespace, out: Out, about: O
         told = blocks(export_view(entries))
         kept = heapq.merge(told, _hidden(entries), key=lambda each: each[0]) if args.hidden else told
         out.write(document(facts.title, (block for _, block in kept)))
+        about.line(_paid(facts))
         if opened.log.damage:
             about.line("This session's log is damaged; what can be read is shown.")
         return DONE
     finally:
         opened.log.close()
+
+
+def _paid(facts: Facts) -> str:
+    turns, summaries = facts.turn_totals, facts.summary_totals
+    each = f"turns {_bill(turns)}, summaries {_bill(summaries)}"
+    return f"cost        {_bill(turns + summaries)} for {(turns + summaries).tokens:,} tokens ({each})"
 
 
 def _find(files: Files, home: Path, session_id: str, folder: str | None) -> Path:

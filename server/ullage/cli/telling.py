@@ -7,6 +7,7 @@ import json
 from typing import Any, Final
 
 from ullage.cli.output import Out
+from ullage.core.money import in_dollars
 from ullage.editors.methods import COMPACTION, OCCUPANCY, SESSION_UPDATE
 
 Params = dict[str, Any]
@@ -66,7 +67,8 @@ class Words:
             self._about.line(meter(self._occupancy))
         timing = result["timing"]
         steps, seconds = timing["steps"], timing["wallMs"] / 1000
-        self._about.line(f"turn {result['stop']} after {steps} {'step' if steps == 1 else 'steps'}, {seconds:.1f} s")
+        took = f"{steps} {'step' if steps == 1 else 'steps'}, {seconds:.1f} s"
+        self._about.line(f"turn {result['stop']} after {took}{bill(self._occupancy or {})}")
 
     def _update(self, update: Params) -> None:
         match update["kind"]:
@@ -140,6 +142,14 @@ def meter(now: Params) -> str:
         return f"context     {about}{now['used']:,} tokens, {phase}"
     share = now["used"] * 100 // now["inputBudget"]
     return f"context     {about}{now['used']:,} / {now['inputBudget']:,} ({share} %) {phase}"
+
+
+def bill(now: Params) -> str:
+    """What the session cost so far, as the end of a line; nothing where no price is known."""
+    if now.get("cost") is None:
+        return ""
+    more = f" and {now['unpriced']} calls of unknown cost" if now["unpriced"] else ""
+    return f", {in_dollars(now['cost'])}{more} so far"
 
 
 def target(arguments: str) -> str:

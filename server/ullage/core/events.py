@@ -180,6 +180,8 @@ class AnswerReceived:
     usage: Usage
     stop: str
     model: str
+    cost: int | None = None
+    """Micro-dollars, at the price of when it was booked; None where that is not known."""
 
     @property
     def complete(self) -> bool:
@@ -205,6 +207,8 @@ class UsageBooked:
     purpose: Purpose
     usage: Usage
     model: str
+    cost: int | None = None
+    """As of `AnswerReceived`."""
 
 
 @dataclass(frozen=True, slots=True)

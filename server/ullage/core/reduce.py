@@ -71,6 +71,7 @@ from ullage.core.state import (
     Queued,
     ReplacementItem,
     State,
+    Totals,
     changed,
 )
 
@@ -154,8 +155,8 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
 
 def _booked(facts: Facts, event: UsageBooked) -> Facts:
     if event.purpose is Purpose.SUMMARY:
-        return changed(facts, summary_totals=facts.summary_totals.plus(event.usage))
-    return changed(facts, turn_totals=facts.turn_totals.plus(event.usage))
+        return changed(facts, summary_totals=facts.summary_totals.plus(event.usage, event.cost))
+    return changed(facts, turn_totals=facts.turn_totals.plus(event.usage, event.cost))
 
 
 def _missing(facts: Facts, entry: Entry, images: Iterable[BlobRef]) -> Facts:
@@ -168,9 +169,9 @@ def _missing(facts: Facts, entry: Entry, images: Iterable[BlobRef]) -> Facts:
 
 
 def _forked(facts: Facts, event: SessionForked) -> Facts:
-    """What belongs to the parent's life alone stays behind; its breaker too, whose key is the session."""
+    """What belongs to the parent's life alone stays behind: its breaker too, whose key is the session, and its bill."""
     cleared = changed(facts, parent=event.parent, queue=(), held=None, open_turn=None, sent=None, handoffs=0)
-    return changed(cleared, breaker=Breaker())
+    return changed(cleared, breaker=Breaker(), turn_totals=Totals(), summary_totals=Totals())
 
 
 def _created(state: State, entry: Entry, event: SessionCreated) -> State | None:

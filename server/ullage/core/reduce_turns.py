@@ -45,6 +45,7 @@ from ullage.core.state import (
     changed,
     ended_how,
     queued,
+    spent,
     turn_known,
 )
 
@@ -129,7 +130,7 @@ def _opened(state: State, entry: Entry, turn_id: str) -> tuple[State, OpenTurn]:
     facts, waiting = state.facts, queued(state.facts, turn_id)
     if facts.open_turn is not None:
         facts = _ended(facts, facts.open_turn.turn_id, Stop.INTERRUPTED)
-    turn = OpenTurn(turn_id, 0, (waiting.message,) if waiting else (), started=entry.seq)
+    turn = OpenTurn(turn_id, 0, (waiting.message,) if waiting else (), started=entry.seq, before=spent(facts))
     facts = changed(
         facts,
         queue=_without(facts.queue, turn_id),
@@ -203,7 +204,8 @@ def step_started(state: State, entry: Entry, event: StepStarted) -> State | None
     if event.step <= turn.step:
         return None
     facts = before.facts
-    sent = Sent(len(before.items), event.occupancy.fixed, event.step, event.turn_id, facts.revision)
+    now = event.occupancy
+    sent = Sent(len(before.items), now.fixed, event.step, event.turn_id, facts.revision, now.used)
     started = changed(
         facts,
         open_turn=replace(turn, step=event.step, pending=(), results=()),
@@ -226,10 +228,11 @@ def answered(state: State, entry: Entry, event: AnswerReceived) -> State | None:
     asked = sent is not None and sent.step == event.step
     items = _add(before, entry, event.message, event.tokens, event.encoding)
     pending = tuple(call.call_id for call in event.message.calls)
+    guess = event.tokens + (sent.tokens if sent is not None and asked else 0)
     facts = changed(
         facts,
         open_turn=replace(turn, step=event.step, answered=event.step, pending=pending, results=()),
-        turn_totals=facts.turn_totals.plus(event.usage),
+        turn_totals=facts.turn_totals.plus(event.usage, event.cost, guess),
         baseline=_baseline(before, sent, event, len(items)) if sent is not None and asked else None,
         ratios=observed(before, sent, event.usage, event.model) if sent is not None and asked else facts.ratios,
         sent=None,

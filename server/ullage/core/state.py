@@ -84,6 +84,53 @@ class Queued:
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """Tokens and money paid, per purpose."""
+
+    calls: int = 0
+    prompt: int = 0
+    completion: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    unreported: int = 0
+    """Calls whose provider reported no usage."""
+    guessed: int = 0
+    """Tokens of these, as far as they were estimated; in no other figure."""
+    priced: int = 0
+    """Calls whose cost is known."""
+    paid: int = 0
+    """Micro-dollars of these."""
+
+    def plus(self, usage: Usage, cost: int | None, guess: int = 0) -> Totals:
+        """With one more call; `guess` is what it took in tokens by our own count."""
+        unreported = usage.floor is None
+        return Totals(
+            self.calls + 1,
+            self.prompt + (usage.prompt or 0),
+            self.completion + (usage.completion or 0),
+            self.cache_read + (usage.cache_read or 0),
+            self.cache_write + (usage.cache_write or 0),
+            self.unreported + unreported,
+            self.guessed + (guess if unreported else 0),
+            self.priced + (cost is not None),
+            self.paid + (cost or 0),
+        )
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Totals)))
+
+    @property
+    def tokens(self) -> int:
+        """All tokens, the estimated ones too."""
+        return self.prompt + self.completion + self.guessed
+
+    @property
+    def cost(self) -> int | None:
+        """Micro-dollars as far as they are known; None where no call's cost is."""
+        return self.paid if self.priced else None
+
+
+@dataclass(frozen=True, slots=True)
 class OpenTurn:
     """A turn in progress. `pending` are call ids without a result; `task` is the request and every steering message."""
 
@@ -97,6 +144,8 @@ class OpenTurn:
     """The newest step that was answered; steps count from 1."""
     results: tuple[str, ...] = ()
     """Call ids of this step that have a result."""
+    before: Totals = Totals()
+    """What the session had paid when it started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +157,8 @@ class Sent:
     step: int
     turn_id: str
     revision: int
+    tokens: int = 0
+    """The occupancy it was decided with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,29 +210,6 @@ class Breaker:
     """When the newest happened, UTC milliseconds."""
     used: int = 0
     """Occupancy that counts as no growth since then, in tokens; compactions move it down by what they removed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Tokens paid for, per purpose."""
-
-    calls: int = 0
-    prompt: int = 0
-    completion: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    unreported: int = 0
-    """Calls whose provider reported no usage."""
-
-    def plus(self, usage: Usage) -> Totals:
-        return Totals(
-            self.calls + 1,
-            self.prompt + (usage.prompt or 0),
-            self.completion + (usage.completion or 0),
-            self.cache_read + (usage.cache_read or 0),
-            self.cache_write + (usage.cache_write or 0),
-            self.unreported + (usage.floor is None),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +295,11 @@ class State:
     def tokens(self) -> int:
         """Estimated tokens of all items."""
         return self.items[-1].upto if self.items else 0
+
+
+def spent(facts: Facts) -> Totals:
+    """What the session has paid so far, for whatever purpose."""
+    return facts.turn_totals + facts.summary_totals
 
 
 def queued(facts: Facts, turn_id: str) -> Queued | None:

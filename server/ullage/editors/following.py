@@ -16,7 +16,7 @@ from ullage.editors import mapping
 from ullage.editors.limits import Limits
 from ullage.editors.methods import COMPACTION, OCCUPANCY, SESSION_UPDATE
 from ullage.editors.payloads import Payload
-from ullage.sessions.notices import Compacted, Delta, DeltaKind, Notice, Occupied, Retried, Updated
+from ullage.sessions.notices import Compacted, Delta, DeltaKind, Notice, Occupied, Retried, Updated, occupied
 from ullage.wire.transport import Coalesce
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Following:
 
     def tell_occupancy(self, actor: SessionActor) -> None:
         """The number as it is now, to who follows the session."""
-        self.hear(actor.session_id, Occupied(actor.occupancy, actor.state.facts.turn_totals))
+        self.hear(actor.session_id, occupied(actor.occupancy, actor.state.facts))
 
     def hear(self, session_id: str, notice: Notice) -> None:
         """Pass a notice on, if its session is followed."""

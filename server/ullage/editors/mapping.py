@@ -220,8 +220,14 @@ def _repair(event: LogRepaired | DamageAccepted) -> update.RepairedUpdate | upda
 
 def occupancy_payload(session_id: str, notice: Occupied) -> context.OccupancyPayload:
     """The one number."""
-    figures = _figures(notice.occupancy)
-    return context.OccupancyPayload(session_id=session_id, totals=_totals(notice.totals), **dict(figures))
+    figures, spent = _figures(notice.occupancy), notice.turns + notice.summaries
+    return context.OccupancyPayload(
+        session_id=session_id,
+        totals=_totals(notice.turns),
+        cost=spent.cost,
+        unpriced=spent.calls - spent.priced,
+        **dict(figures),
+    )
 
 
 def _figures(occupancy: Occupancy) -> context.OccupancyFigures:

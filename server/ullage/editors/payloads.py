@@ -84,7 +84,7 @@ class UsagePayload(Payload):
 
 
 class TotalsPayload(Payload):
-    """Tokens paid for so far."""
+    """Tokens and money paid so far. Money is in micro-dollars: a million are one US dollar."""
 
     calls: int = Field(description="Model calls.")
     prompt: int = Field(description="Tokens of requests.")
@@ -92,6 +92,8 @@ class TotalsPayload(Payload):
     cache_read: int = Field(description="Tokens of requests that came from a cache.")
     cache_write: int = Field(description="Tokens of requests that were written to a cache.")
     unreported: int = Field(description="Calls whose provider reported no usage.")
+    priced: int = Field(description="Calls whose cost is known.")
+    cost: int | None = Field(description="What these cost, in micro-dollars; null when there is none.")
 
 
 class ReportPayload(Payload):

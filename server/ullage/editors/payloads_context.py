@@ -43,7 +43,11 @@ class OccupancyPayload(OccupancyFigures):
     """The one number of a session, whenever it changed."""
 
     session_id: SessionId
-    totals: TotalsPayload = Field(description="Tokens paid for turns so far.")
+    totals: TotalsPayload = Field(description="Paid for turns so far.")
+    cost: int | None = Field(
+        description="Micro-dollars that turns and summaries cost so far, where prices are known; null where none is."
+    )
+    unpriced: int = Field(description="Calls whose cost is not known, so that `cost` is less than what was paid.")
 
 
 class CompactionPayload(Payload):
@@ -89,8 +93,8 @@ class InspectResult(Payload):
     categories: tuple[CategoryPayload, ...] = Field(description="Biggest first; what is hidden is one figure.")
     biggest: tuple[BiggestPayload, ...] = Field(description="Biggest first.")
     checkpoints: tuple[CheckpointPayload, ...] = Field(description="Oldest first.")
-    turn_totals: TotalsPayload = Field(description="Tokens paid for turns.")
-    summary_totals: TotalsPayload = Field(description="Tokens paid for summaries.")
+    turn_totals: TotalsPayload = Field(description="Paid for turns.")
+    summary_totals: TotalsPayload = Field(description="Paid for summaries.")
     handoff: HandoffState = Field(
         description="The handoff since the last compaction: none, valid, or suppressed, which means that its record in "
         "the log is malformed or stands twice, so that the model sees none until the next compaction."

@@ -195,7 +195,7 @@ class PromptResult(Payload):
     turn_id: TurnId
     stop: Stop | None = Field(description="How the turn ended; null for steering that entered a running turn.")
     error: ErrorPayload | None = Field(description="What went wrong, where something did.")
-    totals: TotalsPayload = Field(description="Tokens paid for turns of this session so far.")
+    totals: TotalsPayload = Field(description="Paid for turns of this session so far.")
     timing: TimingPayload
 
 

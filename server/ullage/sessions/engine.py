@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ullage.context.assembly import assemble
 from ullage.context.compaction import Accepted, gate, plan, plan_step
@@ -49,8 +50,10 @@ from ullage.core.events import (
     PromptEdited,
     PromptQueued,
     ResultReceived,
+    UsageBooked,
 )
-from ullage.core.messages import BlobRef, ToolCall
+from ullage.core.messages import BlobRef, Message, ToolCall, Usage
+from ullage.core.money import cost
 from ullage.core.ports import ModelCard, Provider, Summariser, TokenCounter, Tools, ToolSpec
 from ullage.core.requests import Request, RequestTool
 from ullage.core.state import MessageItem, State
@@ -165,13 +168,23 @@ class Engine:
     # --- counting ---
 
     def stamp(self, event: Event) -> Event:
-        """The event with its message counted; the machine leaves that to us."""
+        """The event with its message counted and its call priced; the machine leaves that to us."""
         match event:
-            case PromptQueued() | PromptEdited() | AnswerReceived() | ResultReceived() if not event.encoding:
-                counter = self.counter
-                return replace(event, tokens=count_message(event.message, counter), encoding=counter.encoding)
+            case AnswerReceived() if not event.encoding:
+                return replace(event, **self._counted(event.message), cost=self._cost(event.usage, event.model))
+            case PromptQueued() | PromptEdited() | ResultReceived() if not event.encoding:
+                return replace(event, **self._counted(event.message))
+            case UsageBooked() if event.cost is None:
+                return replace(event, cost=self._cost(event.usage, event.model))
             case _:
                 return event
+
+    def _counted(self, message: Message) -> dict[str, Any]:
+        counter = self.counter
+        return {"tokens": count_message(message, counter), "encoding": counter.encoding}
+
+    def _cost(self, usage: Usage, model: str) -> int | None:
+        return cost(usage, self._ports.price(model))
 
     def recount(self, state: State) -> tuple[tuple[str, int], ...]:
         """New counts of messages, waiting ones too, that were counted by another encoding than today's."""

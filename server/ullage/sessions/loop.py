@@ -81,6 +81,7 @@ from ullage.sessions.notices import (
     Timing,
     TurnOutcome,
     Updated,
+    occupied,
 )
 from ullage.sessions.permissions import decide
 from ullage.sessions.tasks import Tasks
@@ -121,7 +122,7 @@ class SessionLoop:
         self._inbox: asyncio.Queue[Input | Job] = asyncio.Queue()
         self._background = Tasks()
         self._waiting = Waiting()
-        self._told: Occupancy | None = None
+        self._told: Occupied | None = None
         self._before: tuple[Event, ...] = ()
         """What closes an interrupted turn, kept back until the damage before it was accepted."""
         self._finished = asyncio.Event()
@@ -300,11 +301,11 @@ class SessionLoop:
         self._listener(self.session_id, notice)
 
     def _tell_occupancy(self, occupancy: Occupancy | None = None) -> None:
-        """Tell the number when it changed. A step's own is told as it was decided, not taken again."""
-        occupancy = occupancy or self.occupancy
-        if occupancy != self._told:
-            self._told = occupancy
-            self._tell_in_order(Occupied(occupancy, self.state.facts.turn_totals))
+        """Tell the number when it or the bill changed. A step's own is told as it was decided, not taken again."""
+        now = occupied(occupancy or self.occupancy, self.state.facts)
+        if now != self._told:
+            self._told = now
+            self._tell_in_order(now)
 
     def _tell_in_order(self, notice: Notice) -> None:
         """Tell it after the updates it rests on, whether the disk took them or not."""

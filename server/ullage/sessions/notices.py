@@ -10,7 +10,7 @@ from ullage.core.commands import CompactionOutcome
 from ullage.core.context import CompactionReport, Occupancy, Reason, Strategy
 from ullage.core.errors import ErrorReport
 from ullage.core.events import Stop
-from ullage.core.state import Totals
+from ullage.core.state import Facts, Totals
 from ullage.core.views import Shown
 
 
@@ -54,10 +54,16 @@ class Retried:
 
 @dataclass(frozen=True, slots=True)
 class Occupied:
-    """The one number, whenever it changed. `totals` are tokens paid for so far."""
+    """The one number, whenever it changed, and what was paid so far: for turns, and for summaries."""
 
     occupancy: Occupancy
-    totals: Totals
+    turns: Totals
+    summaries: Totals
+
+
+def occupied(occupancy: Occupancy, facts: Facts) -> Occupied:
+    """The number with the bill as it is now."""
+    return Occupied(occupancy, facts.turn_totals, facts.summary_totals)
 
 
 class CompactionStatus(StrEnum):

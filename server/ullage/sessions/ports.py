@@ -15,6 +15,7 @@ import ullage.tools.limits
 import ullage.workspace.limits
 from ullage.core.inputs import Allowed, Denied
 from ullage.core.messages import ToolCall
+from ullage.core.money import Price
 from ullage.core.ports import Provider, Summariser, TokenCounter, ToolSpec
 from ullage.core.state import Config
 from ullage.providers.keys import Keys
@@ -64,3 +65,5 @@ class Ports:
     ticks: Callable[[], float] = time.monotonic
     """Seconds that only ever grow."""
     keys: Keys = field(default_factory=Keys)
+    price: Callable[[str], Price | None] = field(default=lambda model: None)
+    """What the tokens of the named model cost, where that is known."""
