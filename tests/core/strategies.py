@@ -91,6 +91,9 @@ occupancies = st.builds(
     st.sampled_from(context.Phase),
     budgets,
 )
+pins = st.builds(
+    context.Pin, st.sampled_from(["t1/u", "t1/1/a", "pin3"]), text, st.sampled_from(messages.Role), seqs, st.booleans()
+)
 spoken = st.lists(st.builds(context.Word, words, text), max_size=2).map(tuple)
 replacements = st.builds(
     context.Replacement,
@@ -102,6 +105,7 @@ replacements = st.builds(
     st.lists(st.builds(context.Kept, seqs, any_message, tokens), max_size=3).map(tuple),
     tokens,
     st.lists(st.builds(context.ExactRecord, words, text), max_size=2).map(tuple),
+    st.lists(pins, max_size=2).map(tuple),
 )
 reports = st.builds(
     context.CompactionReport,
@@ -149,6 +153,8 @@ facts = st.builds(
     commands=st.lists(st.builds(state.CommandFact, words, maybe | tokens, maybe | words, seqs), max_size=2).map(tuple),
     newest_error=maybe | text,
     records=st.lists(st.builds(context.ExactRecord, words, text), max_size=2).map(tuple),
+    pins=st.lists(pins, max_size=2).map(tuple),
+    pins_untold=st.lists(st.builds(events.PinAdded, pins, tokens, words), max_size=1).map(tuple),
     breaker=st.builds(state.Breaker, st.integers(0, 4), counts, tokens),
     outputs=st.lists(blobs, max_size=2).map(tuple),
     anomalies=st.lists(seqs, max_size=2).map(tuple),
@@ -212,6 +218,8 @@ BY_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
         events.CheckpointCommitted, st.sampled_from([1, 1, 1, 2]), seqs, seqs, seqs, replacements, reports, facts
     ),
     events.CompactionFailed: st.builds(events.CompactionFailed, st.sampled_from(context.Reason), errors, maybe | words),
+    events.PinAdded: st.builds(events.PinAdded, pins, tokens, words),
+    events.PinRemoved: st.builds(events.PinRemoved, st.sampled_from(["t1/u", "t1/1/a", "pin3"])),
     events.LogRepaired: st.builds(events.LogRepaired, counts, counts, words),
     events.DamageAccepted: st.builds(events.DamageAccepted, st.lists(st.tuples(counts, counts), max_size=2).map(tuple)),
     events.Unknown: st.builds(_unknown, st.sampled_from(["later_kind", "next_kind"]), st.booleans(), text),

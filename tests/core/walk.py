@@ -34,6 +34,8 @@ from ullage.core.events import (
     AnswerReceived,
     Event,
     LogRepaired,
+    PinAdded,
+    PinRemoved,
     PromptMode,
     PromptQueued,
     Purpose,
@@ -69,6 +71,7 @@ from ullage.core.inputs import (
     Waiting,
 )
 from ullage.core.messages import BlobRef, Op, Reasoning, Text, ToolCall, ToolFacts, ToolResult, Usage
+from ullage.core.pins import known_pin, message_pin, typed_pin
 from ullage.core.state import MessageItem, ended_how
 from ullage.core.turn_state import TurnState
 from ullage.core.units import units
@@ -235,6 +238,7 @@ class Walk(book.Stage):
             self.feed(self._permit(rng.choice([*sorted(self.ran), *sorted(self.turn.waiting), "t1/1/c0"]), True))
         elif roll < 0.97:
             self._aside()
+            self._pin()
         elif roll < 0.98:
             self.feed(CloseAsked())
 
@@ -259,6 +263,19 @@ class Walk(book.Stage):
                 ]
             )
             self.record(event)
+
+    def _pin(self) -> None:
+        """A person pins a text or the newest message, or takes a pin back."""
+        if self.broken:
+            return
+        pins, newest = self.state.facts.pins, self.state.items[-1] if self.state.items else None
+        event: Event = PinAdded(typed_pin(f"rule {len(self.entries)}", len(self.entries)), 7, "test")
+        if pins and self._one_in(2):
+            event = PinRemoved(self.rng.choice(pins).pin_id)
+        elif isinstance(newest, MessageItem) and newest.message.text and self._one_in(2):
+            pin = message_pin(newest.message, newest.seq)
+            event = event if known_pin(self.state.facts, pin) else PinAdded(pin)
+        self.record(event)
 
     # --- effects ---
 

@@ -99,6 +99,34 @@ async def check_rename(editor: Editor) -> None:
     assert editor.updates(one)[-1]["update"] == {"kind": "renamed", "title": "Zoë \U0001f377"}
 
 
+async def check_pin(editor: Editor) -> None:
+    """A message or a text, told as updates, shown by `context/inspect`; the same again is the same pin."""
+    one = await editor.new()
+    await editor.ask("session/prompt", one, text="use tabs", turnId="t1")
+    typed = (await editor.ask("session/pin", one, text="Never push."))["pinId"]
+    assert await editor.ask("session/pin", one, text="Never push.") == {"pinId": typed}
+    assert await editor.ask("session/pin", one, messageId="t1/u") == {"pinId": "t1/u"}
+    pins = [
+        {"pinId": typed, "messageId": None, "role": "user", "text": "Never push."},
+        {"pinId": "t1/u", "messageId": "t1/u", "role": "user", "text": "use tabs"},
+    ]
+    assert [each["update"] for each in editor.updates(one)[-2:]] == [{"kind": "pinned", **pin} for pin in pins]
+    shown = (await editor.ask("context/inspect", one))["pins"]
+    assert all(pin.pop("tokens") > 0 for pin in shown) and shown == pins
+    for wrong in ({}, {"text": "x", "messageId": "t1/u"}):
+        error = await refusal(editor.ask("session/pin", one, **wrong))
+        assert error.data["code"] == "bad_pin"
+
+
+async def check_unpin(editor: Editor) -> None:
+    one = await editor.new()
+    pin = (await editor.ask("session/pin", one, text="Never push."))["pinId"]
+    for _ in range(2):
+        assert await editor.ask("session/unpin", one, pinId=pin) == {}
+    assert editor.updates(one)[-1]["update"] == {"kind": "unpinned", "pinId": pin}
+    assert (await editor.ask("context/inspect", one))["pins"] == []
+
+
 async def check_export(editor: Editor) -> None:
     one = await editor.new(title="Letters")
     await editor.ask("session/prompt", one, text="what is it")
@@ -216,6 +244,8 @@ ROWS = (
     Row("session/cancel", check_cancel, "session_not_open", model="stalling"),
     Row("session/compact", check_compact, "session_not_open"),
     Row("session/fork", check_fork, "session_not_open"),
+    Row("session/pin", check_pin, "session_not_open", NOBODY | {"text": "x"}),
+    Row("session/unpin", check_unpin, "session_not_open", NOBODY | {"pinId": "x"}),
     Row("session/rename", check_rename, "session_not_open", NOBODY | {"title": "x"}),
     Row("session/export", check_export, "session_not_open"),
     Row("session/configure", check_configure, "session_not_open", NOBODY | {"window": 50_000}),

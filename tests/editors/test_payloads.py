@@ -128,6 +128,9 @@ TEXT_THAT_LEAVES = {
     "OccupancyPayload": "window_source session_id",
     "ParentPayload": "session_id",
     "PermissionParams": "session_id call_id name arguments description",
+    "PinPayload": "pin_id message_id text",
+    "PinResult": "pin_id",
+    "PinnedUpdate": "pin_id message_id text",
     "PromptRemovedUpdate": "turn_id",
     "PromptResult": "turn_id",
     "PromptUpdate": "turn_id message_id text",
@@ -146,6 +149,7 @@ TEXT_THAT_LEAVES = {
     "ToolResultUpdate": "turn_id message_id",
     "TurnEndedUpdate": "turn_id",
     "TurnStartedUpdate": "turn_id",
+    "UnpinnedUpdate": "pin_id",
 }
 """Each model the server sends, and its fields of text. Whoever adds one says here that no handoff can stand in it: what
 stands in these comes from shown events, errors, settings and names alone."""
@@ -346,6 +350,7 @@ def test_unknown_fields_are_ignored(method: Any) -> None:
         "provider": "anthropic",
         "key": None,
         "query": "x",
+        "pinId": "x",
     }
     method.params.model_validate(known | {"later": {"jsonrpc": "2.0"}})
 

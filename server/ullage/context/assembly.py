@@ -1,24 +1,27 @@
 """Making a replacement from a plan: what is kept, part by part, each within its share (design 6.9).
 
-Invariant: the active task, people's words and the tail are disjoint: nothing that was said stands twice, unless it is
-an exact record. What came after the plan's source is carried over whole. The same inputs give the same replacement.
+Invariant: the active task, pins, people's words and the tail are disjoint: nothing that was said stands twice, unless
+it is an exact record. What came after the plan's source is carried over whole. The same inputs give the same
+replacement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.context.digest import digest
-from ullage.context.ledger import fit_summary, ledger_text, summary_of, without_records
+from ullage.context.ledger import fit_summary, ledger_text, summary_of, without_copies
 from ullage.context.limits import BOUNDS, LIMITS, TERSE_SHARES, Limits
+from ullage.context.occupancy import count_message
 from ullage.context.profiles.profile import Profile
-from ullage.context.replacement import head_tokens, newest_records
+from ullage.context.replacement import fitted_pins, head_tokens, newest_records, pins_tokens
 from ullage.context.tail import fill_tail, image_note, sound
 from ullage.context.words import by_label, chosen
-from ullage.core.context import CompactionPlan, Kept, Replacement, RestoredFile, Word
-from ullage.core.messages import Image, Message, Role
+from ullage.core.context import CompactionPlan, Kept, Pin, Replacement, RestoredFile, Word
+from ullage.core.messages import Image, Message, Part, Role, Text, ToolResult
+from ullage.core.pins import ORIGIN, pin_note, text_of
 from ullage.core.ports import TokenCounter
 from ullage.core.state import MessageItem, ReplacementItem, State
 from ullage.core.units import Unit, units
@@ -29,6 +32,9 @@ _FILES_FRAMING = 80
 """What files cost in a head beside themselves."""
 _FILE_FRAMING = 60
 """What a file costs beside its text."""
+
+
+_PINNED = "(Pinned: it stands above.)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +87,31 @@ def assemble(
     shares = TERSE_SHARES if terse else profile.shares
     carried = tuple(sound(source.carried, counter))
     task = _task(state, carried)
+    pins = _pins(state, task, carried)
     apart = {word.message_id for word in task}
-    words = _words(source, apart)
-    draft = _Draft(_bare(state, (), fence, counter, terse), plan.target - sum(kept.tokens for kept in carried), counter)
+    words = _words(source, {*apart, *(pin.pin_id for pin in pins)})
+    bare = _bare(state, (), pins, fence, counter, terse)
+    draft = _Draft(bare, plan.target - sum(kept.tokens for kept in carried), counter)
     draft.put(task=tuple(chosen(task, draft.left, counter)))
     draft.put(records=newest_records(state.facts.records, draft.share(plan, shares.records), counter))
+    draft.put(pins=())
+    draft.put(pins=fitted_pins(pins, draft.share(plan, shares.pins), counter))
     draft.put(words=tuple(chosen(words, draft.share(plan, shares.words), counter)))
     facts = digest(state, draft.share(plan, shares.digest), counter, limits, terse=terse)
     draft.put(ledger=ledger_text("", facts))
     draft.put(files=tuple(_fitted(files, draft.share(plan, shares.files), counter)))
     if text := summary if summary is not None else _earlier_summary(source):
-        text = without_records(text, state.facts.records)
+        exact = (*(record.payload for record in state.facts.records), *(pin.text for pin in state.facts.pins))
+        text = without_copies(text, exact)
         draft.put(ledger=ledger_text(fit_summary(text, draft.left * shares.summary // 100, counter), facts))
     pending = set(state.facts.open_turn.pending) if state.facts.open_turn else set()
     plain = summary is None
+    # What told a pin before is told by the block, or was taken back.
+    apart.update(kept.message.message_id for kept in source.messages if kept.message.origin == ORIGIN)
     tail = fill_tail(source.messages, source.units, draft.left, counter, plain=plain, pending=pending, apart=apart)
     in_tail = {kept.message.message_id for kept in tail}
+    draft.put(pins=tuple(_not_whole_in(tail, draft.made.pins)))
+    tail = tuple(_pointing(tail, draft.made.pins, counter))
     draft.put(tail=tail, words=())
     said = [word for word in words if word.message_id not in in_tail]
     draft.put_words(said, draft.share(plan, shares.words), terse=terse)
@@ -138,13 +153,68 @@ class _Draft:
         return min(plan.target * percent // 100, self.left)
 
 
-def _bare(state: State, task: Iterable[Word], fence: str, counter: TokenCounter, terse: bool) -> Replacement:
-    return Replacement(ledger_text("", digest(state, 0, counter, terse=terse)), tuple(task), (), (), fence, (), 0)
+def _bare(
+    state: State, task: Iterable[Word], pins: Sequence[Pin], fence: str, counter: TokenCounter, terse: bool
+) -> Replacement:
+    ledger, least = ledger_text("", digest(state, 0, counter, terse=terse)), fitted_pins(pins, 0, counter)
+    return Replacement(ledger, tuple(task), (), (), fence, (), 0, pins=least)
 
 
-def least_tokens(state: State, counter: TokenCounter, *, terse: bool = False) -> int:
-    """Tokens that no replacement of the whole state goes below: the active task and a bare ledger."""
-    return head_tokens(_bare(state, _task(state, ()), "", counter, terse), counter)
+@dataclass(frozen=True, slots=True)
+class Least:
+    """Tokens that no replacement of the whole state goes below: the active task, a bare ledger, pins cut to the least.
+
+    `pins` is the pins' part of it, `whole_pins` what they take to the letter.
+    """
+
+    tokens: int
+    pins: int
+    whole_pins: int
+
+
+def least(state: State, counter: TokenCounter, *, terse: bool = False) -> Least:
+    """What is mandatory in a replacement of the whole state, beside exact records."""
+    task = _task(state, ())
+    pins = _pins(state, task, ())
+    bare = _bare(state, task, pins, "", counter, terse)
+    return Least(head_tokens(bare, counter), pins_tokens(bare.pins, counter), pins_tokens(pins, counter))
+
+
+# --- pins ---
+
+
+def _pins(state: State, task: Iterable[Word], carried: Sequence[Kept]) -> list[Pin]:
+    """The pins that a head must hold: those that stand in the task or in what is carried over are in view there."""
+    seen = {*(word.message_id for word in task), *(kept.message.message_id for kept in carried)}
+    return [pin for pin in state.facts.pins if pin.pin_id not in seen and pin_note(pin).message_id not in seen]
+
+
+def _not_whole_in(tail: Iterable[Kept], pins: Iterable[Pin]) -> Iterable[Pin]:
+    """The pins without those whose message a tail holds to the letter."""
+    texts = {kept.message.message_id: text_of(kept.message) for kept in tail}
+    return (pin for pin in pins if texts.get(pin.pin_id) != pin.text)
+
+
+def _pointing(tail: Iterable[Kept], pins: Iterable[Pin], counter: TokenCounter) -> Iterable[Kept]:
+    """The tail with a note in place of what it holds a part of and a pin holds whole."""
+    whole = {pin.pin_id for pin in pins}
+    for kept in tail:
+        if kept.message.message_id not in whole:
+            yield kept
+            continue
+        parts = tuple(_pointer(part) for part in kept.message.parts)
+        message = replace(kept.message, parts=parts)
+        yield Kept(kept.seq, message, count_message(message, counter))
+
+
+def _pointer(part: Part) -> Part:
+    match part:
+        case Text():
+            return Text(_PINNED)
+        case ToolResult():
+            return replace(part, text=_PINNED)
+        case _:
+            return part
 
 
 # --- words ---
@@ -158,14 +228,19 @@ def _task(state: State, carried: Iterable[Kept]) -> list[Word]:
     return [Word(message.message_id, _said(message)) for message in said if message.origin is None]
 
 
-def _words(source: Source, task: set[str]) -> list[Word]:
-    """What people said before, oldest first, each once: of the earlier replacement, then of the source."""
-    earlier = (*source.earlier.words, *source.earlier.task) if source.earlier else ()
+def _words(source: Source, apart: set[str]) -> list[Word]:
+    """What people said before, oldest first, each once: of the earlier replacement, then of the source.
+
+    What they no longer pin is a word of theirs again, unless they had only typed it to pin it.
+    """
+    old = source.earlier
+    pinned = [Word(pin.pin_id, pin.text) for pin in old.pins if pin.role is Role.USER and not pin.typed] if old else []
+    earlier = (*pinned, *old.words, *old.task) if old else ()
     said = [kept.message for kept in source.messages if _by_person(kept.message)]
     words = {word.message_id: word for word in earlier}
     for message in said:
         words.setdefault(message.message_id, Word(message.message_id, _said(message)))
-    return [word for word in words.values() if word.message_id not in task and word.text.strip()]
+    return [word for word in words.values() if word.message_id not in apart and word.text.strip()]
 
 
 def _by_person(message: Message) -> bool:

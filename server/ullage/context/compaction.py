@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ullage.context.assembly import least_tokens
+from ullage.context.assembly import Least, least
 from ullage.context.handoff import HandoffState, handoff_state, handoff_tokens, planned_reminder
 from ullage.context.limits import BOUNDS, LIMITS, Limits
 from ullage.context.occupancy import FixedPart, count_message, lines, occupancy
@@ -141,14 +141,14 @@ def plan(
     if now.budget.input_budget and corrected(fixed.tokens, now.ratio) >= now.budget.compaction_line:
         return _fixed_too_large(fixed, now)
     source = state.tokens - handoff_tokens(state)
-    least = _least(state, counter, most)
-    if source - least < (limits.smallest_gain if most is None else 1):
-        return _nothing_to_gain(source, least)
+    floor = _least(state, counter, most)
+    if source - floor.tokens < (limits.smallest_gain if most is None else 1):
+        return _nothing_to_gain(source, floor.tokens)
     bounds = _bounds(state, reason, now, source, limit, limits)
     if most is not None:
         bounds = replace(bounds, wanted=min(bounds.wanted, most))
-    if least > bounds.most:
-        return _too_large(bounds, least, fixed, now)
+    if floor.tokens > bounds.most:
+        return _too_large(bounds, floor, fixed, now)
     return CompactionPlan(
         reason,
         (Strategy.MODEL if may_ask else Strategy.FALLBACK) if has_summariser else Strategy.DETERMINISTIC,
@@ -157,26 +157,31 @@ def plan(
         state.facts.revision,
         source,
         now.used,
-        min(max(bounds.wanted, least + _mandatory_records(state, least, profile, counter)), bounds.most),
+        min(max(bounds.wanted, _mandatory(state, floor, profile, counter)), bounds.most),
         instructions,
         ask_frontier=reason is not Reason.MANUAL and handoff_state(state) is HandoffState.NONE,
         ratio=now.ratio,
     )
 
 
-def _mandatory_records(state: State, least: int, profile: Profile, counter: TokenCounter) -> int:
-    """Tokens of exact records that a replacement must have room for beside the active task: their share at most."""
-    share = profile.shares.records
-    return min(least * share // (100 - share), records_tokens(state.facts.records, counter))
+def _mandatory(state: State, floor: Least, profile: Profile, counter: TokenCounter) -> int:
+    """Tokens that a replacement must have room for: beside the least, records and whole pins, their shares at most."""
+    shares, records = profile.shares, records_tokens(state.facts.records, counter)
+    target, before = floor.tokens, -1
+    while target != before:  # a share of more is more; together they are less than all, so this ends
+        before = target
+        more = max(0, min(floor.whole_pins, target * shares.pins // 100) - floor.pins)
+        target = floor.tokens + min(records, target * shares.records // 100) + more
+    return target
 
 
-def _least(state: State, counter: TokenCounter, most: int | None) -> int:
+def _least(state: State, counter: TokenCounter, most: int | None) -> Least:
     """What no replacement goes below; a terse one is only made where it stays a small one."""
     if most is not None and most < BOUNDS.terse_target:
-        least = least_tokens(state, counter, terse=True)
-        if least < BOUNDS.terse_target:
-            return least
-    return least_tokens(state, counter)
+        terse = least(state, counter, terse=True)
+        if terse.tokens < BOUNDS.terse_target:
+            return terse
+    return least(state, counter)
 
 
 def _bounds(state: State, reason: Reason, now: Occupancy, source: int, limit: int | None, limits: Limits) -> _Bounds:
@@ -217,20 +222,26 @@ def _nothing_to_gain(source: int, least: int) -> ErrorReport:
     )
 
 
-def _too_large(bounds: _Bounds, least: int, fixed: FixedPart, now: Occupancy) -> ErrorReport:
+def _too_large(bounds: _Bounds, floor: Least, fixed: FixedPart, now: Occupancy) -> ErrorReport:
     match bounds.code:
         case "nothing_to_gain":
-            return _nothing_to_gain(bounds.most + 1, least)
+            return _nothing_to_gain(bounds.most + 1, floor.tokens)
         case "compaction_no_progress":
             return _no_progress(now)
         case _:
-            return ErrorReport(
-                "mandatory_too_large",
-                f"The active task and what must stay with it take {least:,} tokens, system prompt and tools "
-                f"{fixed.tokens:,}; together they leave no room below {bounds.most + 1 + fixed.tokens:,}.",
-                "Choose a model with a larger window, or put long text into a file and name it.",
-                (("mandatory", least), ("fixed", fixed.tokens), ("handoff_line", bounds.most + 1 + fixed.tokens)),
-            )
+            return _mandatory_too_large(bounds.most + 1, floor, fixed)
+
+
+def _mandatory_too_large(room: int, floor: Least, fixed: FixedPart) -> ErrorReport:
+    line = room + fixed.tokens
+    pinned = f" ({floor.pins:,} of them pinned)" if floor.pins else ""
+    return ErrorReport(
+        "mandatory_too_large",
+        f"The active task and what must stay with it take {floor.tokens:,} tokens{pinned}, system prompt and tools "
+        f"{fixed.tokens:,}; together they leave no room below {line:,}.",
+        "Choose a model with a larger window, take pins back, or put long text into a file and name it.",
+        (("mandatory", floor.tokens), ("pins", floor.pins), ("fixed", fixed.tokens), ("handoff_line", line)),
+    )
 
 
 # --- the gate ---

@@ -15,6 +15,7 @@ from ullage.context.earlier import begin_again
 from ullage.context.handoff import make_record
 from ullage.context.occupancy import budget as divide
 from ullage.context.occupancy import count_message, fixed_part, occupancy, request_tool
+from ullage.context.pinning import find_message, pinning, unknown_message
 from ullage.context.profiles.ullage import ULLAGE
 from ullage.context.replacement import head_tokens
 from ullage.context.request import UNANSWERED, Memo, build, orphan_note
@@ -28,6 +29,7 @@ from ullage.core.context import (
     Impossible,
     Occupancy,
     Phase,
+    Pin,
     Reason,
     Replacement,
     RestoredFile,
@@ -41,6 +43,7 @@ from ullage.core.events import (
     Entry,
     Event,
     HandoffRecorded,
+    PinRemoved,
     PromptMode,
     PromptQueued,
     ResultReceived,
@@ -52,6 +55,7 @@ from ullage.core.events import (
     TurnStarted,
 )
 from ullage.core.messages import Message, Role, Text, ToolResult, Usage
+from ullage.core.pins import message_pin, typed_pin
 from ullage.core.ports import ModelCard, TokenCounter, ToolSpec
 from ullage.core.reduce import reduce, resume
 from ullage.core.requests import Request
@@ -121,11 +125,44 @@ class Conversation:
         """What a person said."""
         self.add(Message("", Role.USER, (Text(text),), ""))
 
+    def pin(self, text: str) -> str:
+        """Keep a text in view, to the letter, through every compaction; the next request tells it. The pin's id.
+
+        What is pinned already keeps the pin it has.
+
+        Raises:
+            BadInput: there is nothing in it, or it would pass a bound: no pin goes to make room.
+        """
+        return self._pin(typed_pin(text, self._seq))
+
+    def pin_message(self, message_id: str) -> str:
+        """The same for a message that is in view, which costs nothing until a compaction.
+
+        Raises:
+            BadInput: no such message, or as for `pin`.
+        """
+        found = find_message(self.state, message_id)
+        if found is None:
+            raise unknown_message()
+        return self._pin(message_pin(*found))
+
+    def unpin(self, pin_id: str) -> None:
+        """Take a pin back; one that is not there is no error."""
+        if any(pin.pin_id == pin_id for pin in self.state.facts.pins):
+            self._log(PinRemoved(pin_id))
+
     def begin_with(self, replacement: Replacement, known: Facts) -> None:
         """Begin with what an earlier compaction left, and the facts in it. Only before anything is said."""
         tokens = head_tokens(replacement, self._counter)
         counted = replace(replacement, head_tokens=tokens)
-        facts = replace(self.state.facts, files=known.files, commands=known.commands, newest_error=known.newest_error)
+        facts = replace(
+            self.state.facts,
+            files=known.files,
+            commands=known.commands,
+            newest_error=known.newest_error,
+            records=replacement.records,
+            pins=replacement.pins,
+        )
         report = CompactionReport(Reason.MANUAL, Strategy.DETERMINISTIC, ULLAGE.name, 0, tokens, 0, 0)
         event = CheckpointCommitted(VERSION, facts.last_seq, facts.revision, facts.epoch, counted, report, facts)
         self.state = resume(Entry(self._seq, 0, event))
@@ -229,6 +266,13 @@ class Conversation:
         self._budget = divide(None, "unknown")
 
     # --- events ---
+
+    def _pin(self, wanted: Pin) -> str:
+        pin, event = pinning(self.state, wanted, self._counter)
+        if event is not None:
+            self.end_if_done()
+            self._log(event)
+        return pin.pin_id
 
     def _commit(self, planned: CompactionPlan, made: Replacement, after: int) -> Compacted:
         sources = sum(isinstance(item, MessageItem) for item in self.state.items)

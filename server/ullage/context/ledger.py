@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from ullage.context.handoff import repeats_reminder
 from ullage.context.sections import Sections, is_blank, join_sections, read_sections
 from ullage.context.shorten import clip, level
-from ullage.core.context import ExactRecord
 from ullage.core.exact import HEADINGS as HEADINGS
 from ullage.core.exact import RECORD_MARK
 from ullage.core.messages import Text, ToolCall
@@ -89,15 +88,15 @@ def _tagged(answer: str) -> str | None:
     return None if broken or not pairs[-1][1].strip() else pairs[-1][1]
 
 
-def without_records(summary: str, records: Iterable[ExactRecord]) -> str:
-    """A model's ledger without its own copies of exact records: the host puts these beside it, letter for letter.
+def without_copies(summary: str, exact: Iterable[str]) -> str:
+    """A model's ledger without its own copies of exact records and pins: the host puts these beside it to the letter.
 
-    Only a whole list item that is a payload goes, and every line that claims to be a record.
+    Only a whole list item that is such a text goes, and every line that claims to be a record.
     """
-    payloads = {_spaced(record.payload) for record in records}
-    if not payloads and RECORD_MARK not in summary:
+    texts = {_spaced(text) for text in exact}
+    if not texts and RECORD_MARK not in summary:
         return summary
-    return join_sections(read_sections(summary).without(lambda line: _is_copy(line, payloads)))
+    return join_sections(read_sections(summary).without(lambda line: _is_copy(line, texts)))
 
 
 def fit_summary(summary: str, most: int, counter: TokenCounter) -> str:
@@ -121,11 +120,11 @@ def fit_summary(summary: str, most: int, counter: TokenCounter) -> str:
     return summary if taken <= most else ""
 
 
-def _is_copy(line: str, payloads: set[str]) -> bool:
+def _is_copy(line: str, texts: set[str]) -> bool:
     item = _MARKER.sub("", line)
     if item.lstrip().startswith(RECORD_MARK):
         return True
-    return item != line and (_spaced(item) in payloads or _spaced(item.strip().strip("`")) in payloads)
+    return item != line and (_spaced(item) in texts or _spaced(item.strip().strip("`")) in texts)
 
 
 def _spaced(text: str) -> str:

@@ -13,6 +13,8 @@ class Shares:
     """Active task; raised to its size, since a request that was cut is another request."""
     records: int = 15
     """Exact continuation records, the newest first, to the letter."""
+    pins: int = 10
+    """What a person pinned: all of it, the longest shortened where it takes more."""
     words: int = 25
     """What people said, newest first, verbatim."""
     digest: int = 10
@@ -105,6 +107,8 @@ class Bounds:
     """Percent of a shortened text that come from its beginning; the rest comes from its end (blade 1.4)."""
     stub: int = 200
     """Tokens that a shortened result may always take, so that it can say how to read the rest."""
+    pin_least: int = 200
+    """Characters that any pin keeps, however small its share."""
     smallest_unit: int = 200
     """The tail of a replacement is full when fewer tokens than that are left."""
     terse_target: int = 1_000

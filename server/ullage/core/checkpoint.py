@@ -34,6 +34,7 @@ def replacement_bytes(replacement: Replacement) -> int:
     """Bytes of unescaped UTF-8 that a replacement's texts take; the JSON around them is small and bounded."""
     head = [replacement.ledger, *(word.text for word in (*replacement.task, *replacement.words))]
     head += [file.text for file in replacement.files] + [record.payload for record in replacement.records]
+    head += [pin.text for pin in replacement.pins]
     tail = [text for kept in replacement.tail for part in kept.message.parts for text in _part_texts(part)]
     return sum(len(text.encode("utf-8", "surrogatepass")) for text in (*head, *tail))
 

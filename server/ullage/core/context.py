@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ullage.core.errors import ErrorReport
-from ullage.core.messages import Message
+from ullage.core.messages import Message, Role
 
 
 class Phase(StrEnum):
@@ -76,6 +76,22 @@ class ExactRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Pin:
+    """What a person keeps in view, verbatim, until they take it back (`core.pins`).
+
+    `seq` is where it was said: the event of the pinned message, or of the pin itself where the person typed it.
+    """
+
+    pin_id: str
+    """The id of the pinned message, or one of its own where the person typed it."""
+    text: str
+    role: Role
+    """Who said it; a typed one is the person's."""
+    seq: int
+    typed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RestoredFile:
     """The beginning of a recently used file, read again at compaction. `path` is relative to the root."""
 
@@ -112,7 +128,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What the model sees instead of the source. Records, task, words, files and tail stay separate kinds of evidence.
+    """What the model sees instead of the source. Records, pins, task, words, files and tail are separate evidence.
 
     `head_tokens` counts everything but the tail. `fence` is the random word that marks file text as data.
     """
@@ -126,6 +142,8 @@ class Replacement:
     head_tokens: int
     records: tuple[ExactRecord, ...] = ()
     """Exact continuation records, oldest first."""
+    pins: tuple[Pin, ...] = ()
+    """Pins whose message is neither in the task nor whole in the tail, oldest first; long texts may be shortened."""
 
     @property
     def tokens(self) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from ullage.core.context import CompactionReport, Occupancy, Reason, Replacement
+from ullage.core.context import CompactionReport, Occupancy, Pin, Reason, Replacement
 from ullage.core.errors import ErrorReport
 from ullage.core.messages import BlobRef, Message, Usage
 
@@ -261,6 +261,26 @@ class CompactionFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class PinAdded:
+    """A person pinned a message, or a text of their own.
+
+    Where that is not in view, a message of the host's tells it to the model, of so many `tokens`; 0 where it is. It
+    enters as steering does: never between a request and its answer, nor between a call and its result.
+    """
+
+    pin: Pin
+    tokens: int = 0
+    encoding: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PinRemoved:
+    """A person took a pin back. What is in view stays there until the next compaction."""
+
+    pin_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class LogRepaired:
     """A torn tail was copied aside and cut. `offset` and `size` in bytes of the file as it was."""
 
@@ -311,6 +331,8 @@ Event = (
     | HandoffRecorded
     | CheckpointCommitted
     | CompactionFailed
+    | PinAdded
+    | PinRemoved
     | LogRepaired
     | DamageAccepted
     | Unknown

@@ -41,6 +41,10 @@ class Bounds:
     """Characters of all their payloads together; the oldest go first (blade 1.3)."""
     record_chars: int = 2_048
     """Characters of the longest payload that makes a record (blade 1.3)."""
+    pins_remembered: int = 64
+    """Pins of a session. None goes by itself: one more is refused until a person takes one back."""
+    pins_chars: int = 65_536
+    """Characters of all pinned texts together; a pin that would go beyond is refused."""
     outputs_remembered: int = 512
     """References to full tool outputs that `read_output` accepts; the oldest go first."""
     turns_remembered: int = 256

@@ -18,6 +18,7 @@ from ullage.core.messages import BlobRef, Message, ToolCall, ToolResult
 from ullage.core.views import (
     Shown,
     ShownAnswer,
+    ShownPin,
     ShownPrompt,
     ShownPromptGone,
     ShownResult,
@@ -105,6 +106,8 @@ class Gatherer:
                 yield from self._calls(shown, message)
             case ShownResult(message):
                 yield from self._results(shown, message)
+            case ShownPin(pin) if pin.typed:
+                yield Passage(shown.seq, shown.at, pin.pin_id, PassageKind.PROMPT, "", "", 0, pin.text)
             case ShownSession(SessionRenamed(title)):
                 yield Passage(shown.seq, shown.at, "", PassageKind.TITLE, str(shown.seq), "", 0, title)
             case ShownSession(SessionForked()):

@@ -29,6 +29,8 @@ from ullage.core.events import (
     ImagesLeftOut,
     ImagesMissing,
     LogRepaired,
+    PinAdded,
+    PinRemoved,
     PromptEdited,
     PromptQueued,
     PromptRemoved,
@@ -50,6 +52,7 @@ from ullage.core.events import (
 )
 from ullage.core.limits import BOUNDS
 from ullage.core.messages import BlobRef
+from ullage.core.pins import pin_added, pin_removed, pins_told
 from ullage.core.reduce_turns import (
     answered,
     noted,
@@ -100,6 +103,8 @@ def reduce(state: State, entry: Entry) -> State:
     after = _apply(state, entry, entry.event)
     if after is None:
         after = noted(state, entry)
+    if after.facts.pins_untold:
+        after = pins_told(after, entry)
     facts = after.facts
     return State(changed(facts, last_seq=entry.seq, last_at=entry.at), after.items)
 
@@ -144,6 +149,10 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
             return replace(state, facts=changed(_attempted(facts, event.reason, facts.attempt_size), breaker=failed))
         case ImagesMissing(images):
             return replace(state, facts=_missing(facts, entry, images))
+        case PinAdded():
+            return pin_added(state, event)
+        case PinRemoved():
+            return pin_removed(state, event)
         case Unknown():
             reason = f"written by a newer version: {event.kind}" if event.critical else facts.read_only
             return replace(state, facts=changed(facts, read_only=reason))
@@ -254,6 +263,7 @@ def _checkpoint(state: State, entry: Entry, event: CheckpointCommitted) -> State
         handoffs=0,
         baseline=None,
         sent=None,
+        pins_untold=(),  # the replacement tells them
         compactions=facts.compactions + 1,
         breaker=breaker_after_report(facts.breaker, event.report, entry.at),
     )

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ullage.core.context import ExactRecord, Replacement
-from ullage.core.events import Parent, PromptMode, Stop
+from ullage.core.context import ExactRecord, Pin, Replacement
+from ullage.core.events import Parent, PinAdded, PromptMode, Stop
 from ullage.core.messages import BlobRef, Message, Usage
 from ullage.core.sequence import AppendOnly
 
@@ -251,6 +251,10 @@ class Facts:
     newest_error: str | None = None
     records: tuple[ExactRecord, ...] = ()
     """Exact continuation records, oldest first (`core.exact`)."""
+    pins: tuple[Pin, ...] = ()
+    """What a person keeps in view, in the order they pinned it (`core.pins`)."""
+    pins_untold: tuple[PinAdded, ...] = ()
+    """Pins that the model is told of as soon as no request and no call is open."""
     breaker: Breaker = Breaker()
     outputs: tuple[BlobRef, ...] = ()
     """Full tool outputs that `read_output` may page through."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from ullage.core.context import CompactionReport, Reason
+from ullage.core.context import CompactionReport, Pin, Reason
 from ullage.core.errors import ErrorReport
 from ullage.core.events import (
     AnswerReceived,
@@ -24,6 +24,8 @@ from ullage.core.events import (
     ImagesLeftOut,
     ImagesMissing,
     LogRepaired,
+    PinAdded,
+    PinRemoved,
     PromptEdited,
     PromptMode,
     PromptQueued,
@@ -121,6 +123,16 @@ class ShownCompactionFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownPin:
+    pin: Pin
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPinGone:
+    pin_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ShownSession:
     """Something about the session itself changed: its title, settings or origin."""
 
@@ -145,6 +157,8 @@ ShownWhat = (
     | ShownTurnEnd
     | ShownCompaction
     | ShownCompactionFailure
+    | ShownPin
+    | ShownPinGone
     | ShownSession
     | ShownRepair
 )
@@ -193,6 +207,10 @@ def _shown(event: Event) -> ShownWhat | None:
             return ShownCompaction(event.report, event.replacement.ledger)
         case CompactionFailed(reason, error):
             return ShownCompactionFailure(reason, error)
+        case PinAdded(pin):
+            return ShownPin(pin)
+        case PinRemoved(pin_id):
+            return ShownPinGone(pin_id)
         case LogRepaired() | DamageAccepted():
             return ShownRepair(event)
         case StepStarted() | ImagesLeftOut() | ImagesMissing() | UsageBooked() | TokensRecounted():

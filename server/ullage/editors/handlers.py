@@ -55,6 +55,8 @@ class Handlers:
             "session/cancel": self._cancel,
             "session/compact": self._compact,
             "session/fork": self._fork,
+            "session/pin": self._pin,
+            "session/unpin": self._unpin,
             "session/rename": self._rename,
             "session/export": self._export,
             "session/configure": self._configure,
@@ -97,6 +99,20 @@ class Handlers:
 
     async def _rename(self, params: session.RenameParams) -> base.Done:
         await self.host.actor(params.session_id).rename(params.title)
+        return base.Done()
+
+    async def _pin(self, params: session.PinParams) -> session.PinResult:
+        actor = self.host.actor(params.session_id)
+        match params.message_id, params.text:
+            case str(message_id), None:
+                return session.PinResult(pin_id=await actor.pin_message(message_id))
+            case None, str(text):
+                return session.PinResult(pin_id=await actor.pin_text(text))
+            case _:
+                raise BadInput("A pin is a message or a text.", hint="Give one of the two.", code="bad_pin")
+
+    async def _unpin(self, params: session.UnpinParams) -> base.Done:
+        await self.host.actor(params.session_id).unpin(params.pin_id)
         return base.Done()
 
     async def _configure(self, params: session.ConfigureParams) -> base.Done:

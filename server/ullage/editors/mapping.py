@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
-from ullage.core.context import CompactionReport, Occupancy
+from ullage.core.context import CompactionReport, Occupancy, Pin
 from ullage.core.errors import ErrorReport
 from ullage.core.events import (
     DamageAccepted,
@@ -27,6 +27,8 @@ from ullage.core.views import (
     ShownAnswer,
     ShownCompaction,
     ShownCompactionFailure,
+    ShownPin,
+    ShownPinGone,
     ShownPrompt,
     ShownPromptGone,
     ShownQueue,
@@ -111,6 +113,10 @@ def _durable(what: ShownWhat, limits: Limits) -> update.DurableUpdate:
             return update.CompactedUpdate(reason=report.reason, report=report_payload(report), ledger=ledger)
         case ShownCompactionFailure(reason, error):
             return update.CompactionFailedUpdate(reason=reason, error=_error(error))
+        case ShownPin(pin):
+            return update.PinnedUpdate(pin_id=pin.pin_id, message_id=_pinned(pin), role=pin.role, text=pin.text)
+        case ShownPinGone(pin_id):
+            return update.UnpinnedUpdate(pin_id=pin_id)
         case ShownSession(event):
             return _session(event)
         case ShownRepair(event):
@@ -187,6 +193,10 @@ def _cut(texts: Sequence[str], limits: Limits) -> list[tuple[str, int]]:
         left -= min(len(whole), left)
         pieces.append((kept, len(whole)))
     return pieces
+
+
+def _pinned(pin: Pin) -> str | None:
+    return None if pin.typed else pin.pin_id
 
 
 def _session(
@@ -273,6 +283,10 @@ def inspect_payload(found: Inspection) -> context.InspectResult:
         checkpoints=tuple(
             context.CheckpointPayload(seq=each.seq, at=each.at, report=report_payload(each.report))
             for each in found.checkpoints
+        ),
+        pins=tuple(
+            context.PinPayload(pin_id=pin.pin_id, message_id=_pinned(pin), role=pin.role, text=pin.text, tokens=tokens)
+            for pin, tokens in found.pins
         ),
         turn_totals=_totals(found.turn_totals),
         summary_totals=_totals(found.summary_totals),

@@ -71,6 +71,13 @@ METHODS: Final = (
     _method("session/cancel", session.CancelParams, base.Done, "Cancel a turn, a waiting prompt, or whatever runs."),
     _method("session/compact", session.CompactParams, session.CompactResult, "Compact, or say what that would do."),
     _method("session/fork", session.ForkParams, session.SessionPayload, "Fork an open session; opens the fork."),
+    _method(
+        "session/pin",
+        session.PinParams,
+        session.PinResult,
+        "Keep a message or a text in view, to the letter, through every compaction.",
+    ),
+    _method("session/unpin", session.UnpinParams, base.Done, "Take a pin back."),
     _method("session/rename", session.RenameParams, base.Done, "Give a session a title."),
     _method("session/export", session.ExportParams, session.ExportResult, "The transcript of an open session."),
     _method("session/configure", session.ConfigureParams, base.Done, "Change settings, from the next step on."),

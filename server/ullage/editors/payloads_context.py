@@ -11,6 +11,7 @@ from pydantic import Field
 
 from ullage.context.handoff import HandoffState
 from ullage.core.context import Measured, Phase, Reason, Strategy
+from ullage.core.messages import Role
 from ullage.editors.payloads import (
     CleanText,
     ErrorPayload,
@@ -86,6 +87,16 @@ class CheckpointPayload(Payload):
     report: ReportPayload
 
 
+class PinPayload(Payload):
+    """What the person keeps in view."""
+
+    pin_id: CleanText = Field(description="Names the pin.")
+    message_id: CleanText | None = Field(description="The pinned message; null for a text they typed.")
+    role: Role = Field(description="Who said it.")
+    text: CleanText = Field(description="What is pinned, whole.")
+    tokens: int = Field(description="Tokens it takes where a compaction keeps it; in view already, it costs nothing.")
+
+
 class InspectResult(Payload):
     """What fills the window."""
 
@@ -93,6 +104,7 @@ class InspectResult(Payload):
     categories: tuple[CategoryPayload, ...] = Field(description="Biggest first; what is hidden is one figure.")
     biggest: tuple[BiggestPayload, ...] = Field(description="Biggest first.")
     checkpoints: tuple[CheckpointPayload, ...] = Field(description="Oldest first.")
+    pins: tuple[PinPayload, ...] = Field(description="In the order they were pinned.")
     turn_totals: TotalsPayload = Field(description="Paid for turns.")
     summary_totals: TotalsPayload = Field(description="Paid for summaries.")
     handoff: HandoffState = Field(

@@ -249,6 +249,25 @@ class ForkParams(SessionParams):
     at_seq: int | None = Field(default=None, ge=0, description="Last seq to copy; left out: everything.")
 
 
+class PinParams(SessionParams):
+    """Pin a message of the session, or a text: one of them, not both."""
+
+    message_id: CleanText | None = Field(default=None, min_length=1, max_length=300, description="The message to pin.")
+    text: CleanText | None = Field(default=None, max_length=100_000, description="What to pin that nobody said yet.")
+
+
+class PinResult(Payload):
+    """The pin; what was pinned already keeps the pin it has."""
+
+    pin_id: str = Field(description="Names the pin.")
+
+
+class UnpinParams(SessionParams):
+    """Take a pin back. One that is not there is no error."""
+
+    pin_id: CleanText = Field(min_length=1, max_length=300, description="The pin.")
+
+
 class RenameParams(SessionParams):
     """Give a session a title."""
 

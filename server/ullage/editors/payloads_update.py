@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ullage.core.context import Reason
 from ullage.core.events import PromptMode, Stop
-from ullage.core.messages import Op
+from ullage.core.messages import Op, Role
 from ullage.editors.payloads import (
     CleanText,
     ErrorPayload,
@@ -156,6 +156,23 @@ class CompactionFailedUpdate(Payload):
     error: ErrorPayload
 
 
+class PinnedUpdate(Payload):
+    """The person pinned something: the model has it in view, through every compaction, until they take it back."""
+
+    kind: Literal["pinned"] = "pinned"
+    pin_id: CleanText = Field(description="Names the pin.")
+    message_id: CleanText | None = Field(description="The pinned message; null for a text they typed.")
+    role: Role = Field(description="Who said it.")
+    text: CleanText = Field(description="What is pinned, whole.")
+
+
+class UnpinnedUpdate(Payload):
+    """The person took a pin back."""
+
+    kind: Literal["unpinned"] = "unpinned"
+    pin_id: CleanText = Field(description="The pin.")
+
+
 class CreatedUpdate(Payload):
     """The session began."""
 
@@ -235,6 +252,8 @@ DurableUpdate = (
     | TurnEndedUpdate
     | CompactedUpdate
     | CompactionFailedUpdate
+    | PinnedUpdate
+    | UnpinnedUpdate
     | CreatedUpdate
     | ForkedUpdate
     | RenamedUpdate

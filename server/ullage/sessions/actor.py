@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
+from ullage.context.pinning import find_message, pinning, search_message, unknown_message
+from ullage.core.context import Pin
 from ullage.core.errors import BadInput, SessionUnavailable
 from ullage.core.events import (
     Event,
+    PinRemoved,
     PromptMode,
     SessionConfigured,
     SessionRenamed,
@@ -22,6 +26,7 @@ from ullage.core.inputs import (
     QueueResumeAsked,
 )
 from ullage.core.messages import Message, Part, Role
+from ullage.core.pins import message_pin, typed_pin
 from ullage.core.state import queued
 from ullage.core.views import Shown, export_view
 from ullage.sessions.inspection import CompactionPreview, Inspection, inspect, preview
@@ -114,6 +119,51 @@ class SessionActor(SessionLoop):
         """Change model, profile, window and the like; takes effect at the next step."""
         await self._record(change)
         self._tell_occupancy()
+
+    async def pin_message(self, message_id: str) -> str:
+        """Keep a message of this session in view; the pin's id, also where it is pinned already.
+
+        Raises:
+            BadInput: `unknown_message`, or what `pinning` says.
+        """
+        self._check_writable()
+        found = find_message(self.state, message_id)
+        if found is None or found[1] < self.state.facts.epoch:
+            found = await asyncio.to_thread(search_message, self._journal.log.entries(), message_id) or found
+        if found is None:
+            raise unknown_message()
+        return await self._pin(lambda: message_pin(*found))
+
+    async def pin_text(self, text: str) -> str:
+        """Keep a text in view that a person typed; the model sees it from its next request on. The pin's id.
+
+        Raises:
+            BadInput: what `pinning` says.
+        """
+        self._check_writable()
+        return await self._pin(lambda: typed_pin(text, self.state.facts.last_seq + 1))
+
+    async def _pin(self, wanted: Callable[[], Pin]) -> str:
+        made: list[Pin] = []
+
+        def add() -> None:
+            pin, event = pinning(self.state, wanted(), self._engine.counter)
+            made.append(pin)
+            if event is not None:
+                self._append((event,))
+
+        await self._in_turn(add)
+        return made[0].pin_id
+
+    async def unpin(self, pin_id: str) -> None:
+        """Take a pin back; one that is not there is no error."""
+        self._check_writable()
+
+        def remove() -> None:
+            if any(pin.pin_id == pin_id for pin in self.state.facts.pins):
+                self._append((PinRemoved(pin_id),))
+
+        await self._in_turn(remove)
 
     async def accept_damage(self) -> None:
         """Agree to go on writing after damage in the log, which stays where it is."""

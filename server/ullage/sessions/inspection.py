@@ -9,7 +9,7 @@ from typing import assert_never
 
 from ullage.context.handoff import HandoffState, handoff_state
 from ullage.core.commands import PlanCompaction
-from ullage.core.context import CompactionReport, Occupancy, Reason, Strategy
+from ullage.core.context import CompactionReport, Occupancy, Pin, Reason, Strategy
 from ullage.core.errors import ErrorReport
 from ullage.core.events import CheckpointCommitted, Entry
 from ullage.core.messages import Message, Role
@@ -47,6 +47,8 @@ class Inspection:
     categories: tuple[tuple[str, int], ...]
     biggest: tuple[BiggestItem, ...]
     checkpoints: tuple[CheckpointInfo, ...]
+    pins: tuple[tuple[Pin, int], ...]
+    """Each with the tokens it takes in a replacement."""
     turn_totals: Totals
     summary_totals: Totals
     handoff: HandoffState
@@ -87,6 +89,7 @@ def inspect(state: State, engine: Engine, entries: Iterable[Entry]) -> Inspectio
         tuple(categories.most_common()),
         tuple(biggest[:BIGGEST_ITEMS]),
         tuple(_checkpoints(entries)),
+        tuple((pin, engine.counter.count(pin.text)) for pin in facts.pins),
         facts.turn_totals,
         facts.summary_totals,
         handoff_state(state),

@@ -45,6 +45,8 @@ KINDS: dict[str, Any] = {
     "handoff_recorded": events.HandoffRecorded,
     "checkpoint_committed": events.CheckpointCommitted,
     "compaction_failed": events.CompactionFailed,
+    "pin_added": events.PinAdded,
+    "pin_removed": events.PinRemoved,
     "log_repaired": events.LogRepaired,
     "damage_accepted": events.DamageAccepted,
 }

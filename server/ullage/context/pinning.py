@@ -1,0 +1,84 @@
+"""Pinning, as a person asks for it: whether it is pinned already, may be, and whether the model has to be told.
+
+Invariant: a pin whose message is in view costs nothing; whatever else is pinned is told to the model once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ullage.context.occupancy import count_message
+from ullage.core.context import Pin
+from ullage.core.errors import BadInput
+from ullage.core.events import (
+    AnswerReceived,
+    Entry,
+    PinAdded,
+    PromptEdited,
+    PromptQueued,
+    ResultReceived,
+    SteerEntered,
+    TurnStarted,
+)
+from ullage.core.messages import Message
+from ullage.core.pins import known_pin, pin_note, refusal, text_of
+from ullage.core.ports import TokenCounter
+from ullage.core.state import MessageItem, ReplacementItem, State
+
+
+def pinning(state: State, pin: Pin, counter: TokenCounter) -> tuple[Pin, PinAdded | None]:
+    """The pin that holds this from now on, and the event that adds it; None where the same is pinned already.
+
+    Raises:
+        BadInput: `too_many_pins` or `pins_too_long`; nothing is taken away to make room.
+    """
+    known = known_pin(state.facts, pin)
+    if known is not None:
+        return known, None
+    if problem := refusal(state.facts, pin):
+        raise problem
+    if _in_view(state, pin):
+        return pin, PinAdded(pin)
+    return pin, PinAdded(pin, count_message(pin_note(pin), counter), counter.encoding)
+
+
+def _in_view(state: State, pin: Pin) -> bool:
+    """Whether the model sees the pinned text, whole: among the items, or in the head of a replacement."""
+    for item in state.items:
+        if isinstance(item, MessageItem) and item.message.message_id == pin.pin_id:
+            return text_of(item.message) == pin.text
+        if isinstance(item, ReplacementItem):
+            words = (*item.replacement.task, *item.replacement.words)
+            if any(word.message_id == pin.pin_id and word.text == pin.text for word in words):
+                return True
+    return False
+
+
+def find_message(state: State, message_id: str) -> tuple[Message, int] | None:
+    """A message among the items, and its seq; what a compaction kept may be shortened."""
+    found = (item for item in state.items if isinstance(item, MessageItem) and item.message.message_id == message_id)
+    return next(((item.message, item.seq) for item in found), None)
+
+
+def search_message(entries: Iterable[Entry], message_id: str) -> tuple[Message, int] | None:
+    """A message that was said in a session's log, and its seq. A prompt was said once its turn took it."""
+    waiting: Message | None = None
+    for entry in entries:
+        match entry.event:
+            case PromptQueued(message) | PromptEdited(message) if message.message_id == message_id:
+                waiting = message
+            case TurnStarted(turn_id) | SteerEntered(_, turn_id) if waiting and waiting.turn_id == turn_id:
+                return waiting, entry.seq
+            case AnswerReceived(message=message) | ResultReceived(message=message) if message.message_id == message_id:
+                return message, entry.seq
+            case _:
+                pass
+    return None
+
+
+def unknown_message() -> BadInput:
+    return BadInput(
+        "Nothing of that id was said in this session.",
+        hint="A prompt that still waits can be pinned once its turn began.",
+        code="unknown_message",
+    )
