@@ -19,6 +19,7 @@ from ullage.core.errors import UllageError
 
 COMMANDS: Final = {
     "serve": "answer an editor over stdin and stdout",
+    "chat": "talk about a folder in the terminal",
     "run": "answer one prompt about a folder, without an editor and without a terminal",
     "sessions": "list the sessions of a folder, or show one as Markdown",
     "doctor": "tell what is configured and what is missing",

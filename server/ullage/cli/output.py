@@ -11,19 +11,32 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, TextIO
+from typing import Final, Protocol
 
 from ullage.core.errors import ErrorReport
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
+_DIM: Final = ("\x1b[2m", "\x1b[0m")
+
+
+class Stream(Protocol):
+    """What is written to: a file, a pipe, a terminal, or the lines above a prompt."""
+
+    def isatty(self) -> bool: ...
+    def write(self, text: str, /) -> object: ...
+    def flush(self) -> None: ...
+    def fileno(self) -> int: ...
+
+
 class Out:
     """A stream for people or for a pipe. When its reader is gone, `gone` is called once and nothing is written."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: Stream, *, dim: bool = False) -> None:
         self._stream = stream
         self._plain = not stream.isatty()
+        self._before, self._after = _DIM if dim and may_style(stream) else ("", "")
         self.lost = False
         self.gone: Callable[[], None] = lambda: None
         if isinstance(stream, io.TextIOWrapper):
@@ -34,7 +47,7 @@ class Out:
         if self.lost:
             return
         try:
-            self._stream.write(text if self._plain else visible(text))
+            self._stream.write(text if self._plain else f"{self._before}{visible(text)}{self._after}")
             self._stream.flush()
         except BrokenPipeError:
             self.lost = True
@@ -51,6 +64,11 @@ class Out:
         self.line(f"ullage: {error.message}")
         for text in error.hint.splitlines():
             self.line(f"        {text}")
+
+
+def may_style(stream: Stream) -> bool:
+    """Whether text may be dim or bold there."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def visible(text: str) -> str:

@@ -76,7 +76,7 @@ def _list(files: Files, home: Path, args: argparse.Namespace, out: Out, about: O
     found = list_sessions(files, home, key)
     for summary in found:
         cost = f"{_cost(files, session_path(home, key, summary.session_id)):>12}  " if args.cost else ""
-        out.line(_row(summary, cost))
+        out.line(row(summary, cost))
     if not found:
         about.line(f"No session of {os.path.realpath(args.folder)} is kept in {home}.")
     return DONE
@@ -98,7 +98,8 @@ def _bill(paid: Totals) -> str:
     return in_dollars(paid.cost) + ("+" if paid.priced < paid.calls else "")
 
 
-def _row(summary: SessionSummary, cost: str) -> str:
+def row(summary: SessionSummary, cost: str = "") -> str:
+    """A session in a list: id, when it changed, size, cost where it was asked for, title, marks."""
     at = datetime.fromtimestamp(summary.updated_at / 1000, UTC).astimezone()
     marks = {"fork": summary.parent is not None, "open turn": summary.open_turn, "damaged": summary.damaged}
     said = "".join(f" [{mark}]" for mark, is_so in marks.items() if is_so)

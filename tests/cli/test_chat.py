@@ -1,0 +1,258 @@
+"""`ullage chat`, driven through a real pseudo terminal, and line by line through pipes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Said, Shell
+from tests.cli.terminal import Person
+
+from ullage.cli.demo import hidden_texts
+from ullage.cli.slash import COMMANDS, parse
+from ullage.core.errors import BadInput
+from ullage.storage.files import DiskFiles
+from ullage.storage.ids import session_path, workspace_key
+from ullage.storage.log import SessionLog
+
+EXPLORER = ("--provider", "explorer")
+
+
+class Chats:
+    """Chats about one folder, at terminals and through pipes."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+
+    def person(self, *words: str, **environ: str) -> Person:
+        env = {**os.environ, "TERM": "xterm", **environ}
+        return Person(["chat", str(self.shell.workspace), *words], env, self.shell.workspace)
+
+    def piped(self, said: str, *words: str) -> Said:
+        command = [sys.executable, "-m", "ullage", "chat", str(self.shell.workspace), *words]
+        done = subprocess.run(command, input=said.encode(), capture_output=True, timeout=60, check=False)
+        return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture
+def chats(shell: Shell) -> Chats:
+    shell.set("ANTHROPIC_API_KEY", "")
+    return Chats(shell)
+
+
+def hidden(home: Path) -> set[bytes]:
+    return {text for log in home.glob("sessions/*/*.jsonl") for text in hidden_texts(log)}
+
+
+def many_files(shell: Shell) -> None:
+    """More than a window of 12,000 tokens holds."""
+    for number in range(12):
+        (shell.workspace / f"module_{number}.py").write_text("value = 'some text'\n" * 100, encoding="utf-8")
+
+
+def stalling(shell: Shell) -> None:
+    """A model that never ends its first answer, and ends the others."""
+    shell.script({"stall": "thinking about"}, {"say": "Second answer."}, {"say": "Third answer."})
+
+
+# --- at a terminal ---
+
+
+def test_a_conversation_with_the_explorer(chats: Chats) -> None:
+    """Prompt, answer, tool lines, meter, commands, an unknown one, Ctrl-D (ecosystem 1.2, A, G)."""
+    many_files(chats.shell)
+    with chats.person(*EXPLORER, "--window", "12000") as person:
+        person.sees(r"~[\d,]+ / 10,800 \(\d+ %\) below the handoff line")
+        person.say("/compact")
+        person.sees("compaction  skipped: There is nothing to compact")
+        person.say("What is here?")
+        person.sees(r"list        all files  [\d,]+ bytes, \d+\.\d s")
+        person.sees("handoff     recorded: a reminder of [\\d,]+ tokens.*These are all")
+        person.sees(r"turn done after \d+ steps, [\d.]+ s, tokens: [\d,]+ in, [\d,]+ out")
+        person.say("/inspect")
+        person.sees(r"filled by +[\d,]+  .*paid +turns")
+        person.say("/compacts")
+        person.sees("no command /compacts; nothing was sent")
+        person.sees("Commands: .*/compact ")
+        person.say("/compact keep the names")
+        person.sees(r"compaction  manual.*compaction  [\d,]+ to [\d,]+ tokens")
+        person.say("/rename A good name")
+        person.sees("title       A good name")
+        person.say("/fork")
+        person.sees("session     [0-9a-f-]{36}  A good name")
+        person.type("\x04")
+        assert person.leaves() == 0
+    secrets = hidden(chats.shell.home)
+    assert secrets
+    assert [secret for secret in secrets if secret in person.raw or secret in person.screen.encode()] == []
+    listed = chats.shell("sessions", "list", str(chats.shell.workspace)).out.splitlines()
+    assert [len(listed), "[fork]" in listed[0] or "[fork]" in listed[1]] == [2, True]
+    history = chats.shell.home / "chat-history"
+    assert (stat.S_IMODE(history.stat().st_mode), b"+/fork" in history.read_bytes()) == (0o600, True)
+
+
+def test_ctrl_c_cancels_what_runs_and_the_next_prompt_works(chats: Chats) -> None:
+    """Bugs row 29's kind: what was interrupted does not spoil what comes next. A queue is held, told and resumed."""
+    stalling(chats.shell)
+    with chats.person() as person:
+        person.sees("below the handoff line")
+        person.say("First")
+        person.sees("thinking about")
+        person.say("Second")
+        person.sees("this runs when the turn has ended")
+        person.type("\x03")
+        person.sees("cancelling.*turn cancelled")
+        person.sees("1 held")
+        person.say("/resume")
+        person.sees("Second answer.*turn done")
+        person.say("Third")
+        person.sees("Third answer.*turn done")
+        person.type("half a line\x03\x03")
+        person.sees("nothing runs; Ctrl-D or /quit leaves")
+        person.say("/quit")
+        assert person.leaves() == 0
+    assert "Traceback" not in person.screen
+
+
+def test_sigterm_writes_the_turn_down(chats: Chats) -> None:
+    stalling(chats.shell)
+    with chats.person() as person:
+        person.sees("below the handoff line")
+        person.say("First")
+        person.sees("thinking about")
+        person.process.send_signal(signal.SIGTERM)
+        person.sees("turn cancelled")
+        assert (person.leaves(), "Traceback" in person.screen) == (0, False)
+    shown = chats.shell("sessions", "show", chats.shell.session()).out
+    assert "thinking about" in shown
+    assert "*Turn ended: cancelled.*" in shown
+
+
+def test_a_busy_session_is_read_and_forked(chats: Chats) -> None:
+    """Ecosystem M: a clear read-only mode, which names who has it; a fork goes on."""
+    chats.shell.script({"say": "One."})
+    chats.shell.run("First")
+    session = chats.shell.session()
+    path = session_path(chats.shell.home, workspace_key(str(chats.shell.workspace)), session)
+    elsewhere = SessionLog.open(DiskFiles(), path, 0)
+    try:
+        with chats.person("--continue") as person:
+            person.sees(rf"pid {os.getpid()}\).*/fork goes on")
+            person.sees("> First.*One\\.")
+            person.sees("reading only")
+            person.say("Second")
+            person.sees("read-only")
+            person.say("/fork")
+            person.sees("session     (?!" + session + ")")
+            person.say("Second")
+            person.sees("One\\..*turn done")
+            person.type("\x04")
+            assert person.leaves() == 0
+    finally:
+        elsewhere.log.close()
+
+
+def test_pasted_lines_are_one_prompt(chats: Chats) -> None:
+    chats.shell.script({"say": "Got it."})
+    with chats.person() as person:
+        person.sees("below the handoff line")
+        person.type("\x1b[200~first line\rsecond line\x1b[201~")
+        person.say("")
+        person.sees("> first line\\s+second line")
+        person.sees("Got it")
+        person.type("\x04")
+        assert person.leaves() == 0
+    assert "first line\nsecond line" in chats.shell("sessions", "show", chats.shell.session()).out
+
+
+@pytest.mark.parametrize("environ", [{"TERM": "dumb"}, {"NO_COLOR": "1"}])
+def test_no_control_character_of_a_model_reaches_the_terminal(chats: Chats, environ: dict[str, str]) -> None:
+    """And a plain terminal gets nothing but text."""
+    chats.shell.script({"say": "red \x1b[31mtext\x1b]0;title\x07\x9b2J end."})
+    with chats.person(**environ) as person:
+        person.sees("below the handoff line")
+        person.say("Go")
+        person.sees("red .*end\\..*turn done")
+        person.type("\x04")
+        assert person.leaves() == 0
+    assert [bad for bad in (b"\x1b[31m", b"\x1b]0;", b"\xc2\x9b", b"\x1b[2m") if bad in person.raw] == []
+    assert (b"\x1b" in person.raw) == ("NO_COLOR" in environ)
+
+
+# --- through pipes ---
+
+
+def test_lines_are_done_one_after_another(chats: Chats) -> None:
+    """The answer on one stream, what is about it on the other; no command reaches the model."""
+    chats.shell.script({"say": "One."}, {"say": "Two."})
+    said = chats.piped("First\n/nope\n\n /etc is what?\n/model\n/sessions\n/quit\nNever\n")
+    assert (said.code, said.out) == (2, "One.\nTwo.\n")
+    shown = chats.shell("sessions", "show", chats.shell.session()).out
+    assert ("/nope" in shown, "/etc is what?" in shown, "Never" in shown) == (False, True, False)
+    assert "There is no command /nope" in said.err
+
+
+def test_nothing_hidden_is_shown(chats: Chats) -> None:
+    """Handoffs and compactions are told as figures: no text of theirs is on any stream."""
+    many_files(chats.shell)
+    lines = "What is here?\n/inspect\n/compact\n/sessions\n/fork\n/inspect\n"
+    said = chats.piped(lines, *EXPLORER, "--window", "12000")
+    secrets = hidden(chats.shell.home)
+    assert secrets, "no handoff was recorded, so nothing could leak"
+    assert [secret for secret in secrets if secret in said.out.encode() + said.err.encode()] == []
+    assert "handoff     recorded: a reminder of" in said.err
+    assert said.code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ([], 2, "There is no key"),
+        ([*EXPLORER, "--session", "nope"], 2, "not a session id"),
+        ([*EXPLORER, "--session", "01a22e03-5681-736c-bf65-a828f821edf8"], 2, "no such session"),
+    ],
+)
+def test_what_can_not_begin_says_why(chats: Chats, words: list[str], code: int, told: str) -> None:
+    said = chats.piped("Go\n", *words)
+    assert (said.code, said.out) == (code, "")
+    assert told in said.err
+
+
+# --- without a process ---
+
+
+@pytest.mark.parametrize(
+    ("line", "parsed"),
+    [
+        ("/compact", ("compact", "")),
+        ("/compact keep\nthese two  ", ("compact", "keep\nthese two")),
+        ("/steer\nlook here", ("steer", "look here")),
+        ("/quit", ("quit", "")),
+        ("/", None),
+        ("/ compact", None),
+        ("/etc/passwd is what?", None),
+        ("/quit now", None),
+        ("/steer", None),
+        ("/rename  ", None),
+    ],
+)
+def test_what_a_slash_begins(line: str, parsed: tuple[str, str] | None) -> None:
+    """Ecosystem 1.2: an unknown command is an error, never text for the model."""
+    if parsed is not None:
+        assert parse(line) == parsed
+        return
+    with pytest.raises(BadInput) as refused:
+        parse(line)
+    word = line[1:].split(" ")[0]
+    assert all(f"/{name}" in refused.value.report.hint for name in COMMANDS) == (word not in COMMANDS)
+
+
+def test_the_page_has_every_command() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "terminal.md").read_text(encoding="utf-8")
+    rows = [f"| `/{name}{takes and ' '}{takes}` | {does} |" for name, (takes, does) in COMMANDS.items()]
+    assert "\n".join(rows).replace("NUMBER|ID", r"NUMBER\|ID") in page
