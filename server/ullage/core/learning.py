@@ -30,7 +30,8 @@ def learned(facts: Facts, entry: Entry, result: ToolResult) -> Facts:
 
 def _touched(files: tuple[FileFact, ...], fact: FileFact) -> tuple[FileFact, ...]:
     """Newest last; a file that was once written stays so, and outlives files that were only read."""
-    at = next((index for index, known in enumerate(files) if known.path == fact.path), None)
+    paths = [known.path for known in files]
+    at = paths.index(fact.path) if fact.path in paths else None
     if at is not None:
         fact = replace(fact, written=fact.written or files[at].written)
     elif len(files) >= BOUNDS.files_remembered:

@@ -76,6 +76,7 @@ from ullage.core.state import (
     State,
     Totals,
     changed,
+    with_facts,
 )
 
 
@@ -116,9 +117,9 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
         case SessionCreated():
             return _created(state, entry, event)
         case SessionForked():
-            return replace(state, facts=_forked(facts, event))
+            return with_facts(state, _forked(facts, event))
         case SessionRenamed():
-            return replace(state, facts=changed(facts, title=event.title))
+            return with_facts(state, changed(facts, title=event.title))
         case SessionConfigured():
             return _configured(state, entry, event)
         case PromptQueued() | PromptEdited() | PromptRemoved() | QueueHeld() | QueueReleased():
@@ -134,7 +135,7 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
         case ResultReceived():
             return result_received(state, entry, event)
         case UsageBooked():
-            return replace(state, facts=_booked(facts, event))
+            return with_facts(state, _booked(facts, event))
         case TurnEnded():
             return turn_ended(state, entry, event)
         case TokensRecounted():
@@ -146,16 +147,16 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
             return _checkpoint(state, entry, event)
         case CompactionFailed():
             failed = breaker_after(facts.breaker, event.failure, entry.at)
-            return replace(state, facts=changed(_attempted(facts, event.reason, facts.attempt_size), breaker=failed))
+            return with_facts(state, changed(_attempted(facts, event.reason, facts.attempt_size), breaker=failed))
         case ImagesMissing(images):
-            return replace(state, facts=_missing(facts, entry, images))
+            return with_facts(state, _missing(facts, entry, images))
         case PinAdded():
             return pin_added(state, event)
         case PinRemoved():
             return pin_removed(state, event)
         case Unknown():
             reason = f"written by a newer version: {event.kind}" if event.critical else facts.read_only
-            return replace(state, facts=changed(facts, read_only=reason))
+            return with_facts(state, changed(facts, read_only=reason))
         case LogRepaired() | DamageAccepted() | ImagesLeftOut():
             return state
         case _:
@@ -195,7 +196,7 @@ def _created(state: State, entry: Entry, event: SessionCreated) -> State | None:
         parent=event.parent,
         created_at=entry.at,
     )
-    return replace(state, facts=facts)
+    return with_facts(state, facts)
 
 
 def _configured(state: State, entry: Entry, event: SessionConfigured) -> State:
@@ -211,7 +212,7 @@ def _configured(state: State, entry: Entry, event: SessionConfigured) -> State:
     )
     switched = (config.model, config.profile) != (old.model, old.profile)
     revision = entry.seq if switched else state.facts.revision
-    return replace(state, facts=changed(state.facts, config=config, revision=revision))
+    return with_facts(state, changed(state.facts, config=config, revision=revision))
 
 
 def _recounted(state: State, event: TokensRecounted) -> State:

@@ -47,6 +47,7 @@ from ullage.core.state import (
     queued,
     spent,
     turn_known,
+    with_facts,
 )
 
 
@@ -55,7 +56,7 @@ def noted(state: State, entry: Entry) -> State:
     seen = state.facts.anomalies
     if seen and seen[-1] == entry.seq:
         return state
-    return replace(state, facts=changed(state.facts, anomalies=(*seen, entry.seq)[-BOUNDS.anomalies_remembered :]))
+    return with_facts(state, changed(state.facts, anomalies=(*seen, entry.seq)[-BOUNDS.anomalies_remembered :]))
 
 
 # --- the queue ---
@@ -76,18 +77,18 @@ def queue_changed(
                 return lost and noted(lost, entry)
             edit = {"message": message, "tokens": event.tokens, "encoding": event.encoding}
             edited = tuple(replace(q, **edit) if q.turn_id == message.turn_id else q for q in facts.queue)  # type: ignore[arg-type]
-            return replace(state, facts=changed(facts, queue=edited))
+            return with_facts(state, changed(facts, queue=edited))
         case PromptRemoved(turn_id):
             known = queued(facts, turn_id) is not None
             if not known and turn_known(facts, turn_id):
                 return None
             ended = _ended(facts, turn_id, Stop.CANCELLED)
-            after = replace(state, facts=changed(ended, queue=_without(facts.queue, turn_id)))
+            after = with_facts(state, changed(ended, queue=_without(facts.queue, turn_id)))
             return after if known else noted(after, entry)
         case QueueHeld(reason):
-            return replace(state, facts=changed(facts, held=reason))
+            return with_facts(state, changed(facts, held=reason))
         case QueueReleased():
-            return replace(state, facts=changed(facts, held=None))
+            return with_facts(state, changed(facts, held=None))
         case _:
             assert_never(event)
 
@@ -97,7 +98,7 @@ def _queued(state: State, entry: Entry, event: PromptQueued | PromptEdited, mode
     if turn_known(facts, event.message.turn_id):
         return None
     waiting = Queued(event.message, mode, event.tokens, event.encoding, entry.seq)
-    return replace(state, facts=changed(facts, queue=(*facts.queue, waiting)))
+    return with_facts(state, changed(facts, queue=(*facts.queue, waiting)))
 
 
 def _without(queue: tuple[Queued, ...], turn_id: str) -> tuple[Queued, ...]:
@@ -168,7 +169,7 @@ def turn_ended(state: State, entry: Entry, event: TurnEnded) -> State | None:
         return None
     before, turn = within
     facts = _ended(before.facts, event.turn_id, event.stop)
-    after = replace(before, facts=changed(facts, open_turn=None, sent=None))
+    after = with_facts(before, changed(facts, open_turn=None, sent=None))
     return noted(after, entry) if turn.pending else after
 
 
@@ -208,7 +209,7 @@ def step_started(state: State, entry: Entry, event: StepStarted) -> State | None
     sent = Sent(len(before.items), now.fixed, event.step, event.turn_id, facts.revision, now.used)
     started = changed(
         facts,
-        open_turn=replace(turn, step=event.step, pending=(), results=()),
+        open_turn=changed(turn, step=event.step, pending=(), results=()),
         sent=sent,
         steps=facts.steps + 1,
         last_call_at=entry.at,
@@ -231,7 +232,7 @@ def answered(state: State, entry: Entry, event: AnswerReceived) -> State | None:
     guess = event.tokens + (sent.tokens if sent is not None and asked else 0)
     facts = changed(
         facts,
-        open_turn=replace(turn, step=event.step, answered=event.step, pending=pending, results=()),
+        open_turn=changed(turn, step=event.step, answered=event.step, pending=pending, results=()),
         turn_totals=facts.turn_totals.plus(event.usage, event.cost, guess),
         baseline=_baseline(before, sent, event, len(items)) if sent is not None and asked else None,
         ratios=observed(before, sent, event.usage, event.model) if sent is not None and asked else facts.ratios,
@@ -268,7 +269,7 @@ def result_received(state: State, entry: Entry, event: ResultReceived) -> State 
     facts = before.facts
     if whole:
         pending = tuple(call_id for call_id in turn.pending if call_id != result.call_id)
-        facts = changed(facts, open_turn=replace(turn, pending=pending, results=(*turn.results, result.call_id)))
+        facts = changed(facts, open_turn=changed(turn, pending=pending, results=(*turn.results, result.call_id)))
     else:
         facts = changed(facts, open_turn=_caught_up(turn, event.step, result.call_id), sent=None)
     facts = learned(facts, entry, result)

@@ -7,7 +7,6 @@ Everything here is frozen, so a reader may keep a state as long as it likes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ullage.core.context import ExactRecord, Pin, Replacement
@@ -130,7 +129,7 @@ class Totals:
         return self.paid if self.priced else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OpenTurn:
     """A turn in progress. `pending` are call ids without a result; `task` is the request and every steering message."""
 
@@ -212,9 +211,12 @@ class Breaker:
     """Occupancy that counts as no growth since then, in tokens; compactions move it down by what they removed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Facts:
-    """The bounded half of the state; a checkpoint carries it. Counts are since the session was created."""
+    """The bounded half of the state; a checkpoint carries it. Counts are since the session was created.
+
+    Not slotted, as everything else is: a dictionary is copied at once, slots one after the other.
+    """
 
     last_seq: int = -1
     last_at: int = 0
@@ -273,18 +275,13 @@ if TYPE_CHECKING:
 
     changed = replace
 else:
-    _FIELDS = tuple(each.name for each in fields(Facts))
-    _values = attrgetter(*_FIELDS)
-    _PUT = {name: getattr(Facts, name).__set__ for name in _FIELDS}
-    _PUTS = tuple(_PUT.values())
 
-    def changed(facts: Facts, **changes: Any) -> Facts:
-        """`dataclasses.replace` for facts, in about a third of its time: every event needs two or three of them."""
-        copy = object.__new__(Facts)
-        for put, value in zip(_PUTS, _values(facts), strict=True):
-            put(copy, value)
-        for name, value in changes.items():
-            _PUT[name](copy, value)
+    def changed(value: Facts | OpenTurn, **changes: Any) -> Facts | OpenTurn:
+        """`dataclasses.replace` for facts and turns, in a tenth of its time: every event needs two or three of them."""
+        if not changes.keys() <= value.__dict__.keys():
+            raise TypeError(f"no field is called {', '.join(sorted(changes.keys() - value.__dict__.keys()))}")
+        copy = object.__new__(type(value))
+        copy.__dict__.update(value.__dict__, **changes)
         return copy
 
 
@@ -304,6 +301,11 @@ class State:
 def spent(facts: Facts) -> Totals:
     """What the session has paid so far, for whatever purpose."""
     return facts.turn_totals + facts.summary_totals
+
+
+def with_facts(state: State, facts: Facts) -> State:
+    """The state with other facts and the same items."""
+    return State(facts, state.items)
 
 
 def queued(facts: Facts, turn_id: str) -> Queued | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from ullage.core.events import CheckpointCommitted, DamageAccepted, Entry, SessionCreated
 from ullage.core.reduce import fold, resume
@@ -74,23 +73,24 @@ class Walk:
 
     def _usable(self, line: Line) -> list[Entry]:
         """The line's entries; none where they must not be loaded."""
-        whole = Damage(line.offset, line.end, "")
         if line.version != VERSION:
             self.newer = line.version
-            self._found.append(replace(whole, problem=f"written by format version {line.version}"))
+            self._found.append(Damage(line.offset, line.end, f"written by format version {line.version}"))
             return []
         try:
             entries, problems = line.entries()
         except ValueError as error:
-            self._found.append(replace(whole, problem=f"unreadable events: {error}"))
+            self._found.append(Damage(line.offset, line.end, f"unreadable events: {error}"))
             return []
-        seqs = [self.seq, *(entry.seq for entry in entries)]
-        if any(after <= before for before, after in pairwise(seqs)):
-            self._found.append(replace(whole, problem=f"repeats events from {entries[0].seq}"))
-            return []
+        before = self.seq
+        for entry in entries:
+            if entry.seq <= before:
+                self._found.append(Damage(line.offset, line.end, f"repeats events from {entries[0].seq}"))
+                return []
+            before = entry.seq
         if not self._gap and line.prev != self.crc:
             self._found.append(Damage(line.offset, line.offset, "lines before this one are missing"))
-        self._found += [replace(whole, problem=problem) for problem in problems]
+        self._found += [Damage(line.offset, line.end, problem) for problem in problems]
         return entries
 
     def _accept(self, entries: list[Entry]) -> None:

@@ -90,13 +90,26 @@ def decode_event(record: dict[str, Json], raw: Callable[[], str]) -> tuple[Event
     `raw` gives the object's JSON text; it's only asked for what this version doesn't understand.
     """
     kind = record.get("kind")
-    cls = KINDS.get(kind) if isinstance(kind, str) else None
-    if cls is None:
+    if not isinstance(kind, str) or kind not in KINDS:
         return Unknown(str(kind), record.get("critical") is True, raw()), None
     try:
-        return _codec(cls)[1](record), None
+        return decode_known(record), None
     except Malformed as problem:
         return Unknown(str(kind), False, raw()), f"{kind} could not be read: {problem}"
+
+
+def decode_known(record: dict[str, Json]) -> Event:
+    """The event of a JSON object of a kind that this version knows.
+
+    Raises:
+        Malformed: it knows no such kind, or the payload is wrong.
+    """
+    kind = record.get("kind")
+    cls = KINDS.get(kind) if type(kind) is str else None
+    if cls is None:
+        raise Malformed(f"kind {kind!r} is not known")
+    event: Event = _codec(cls)[1](record)
+    return event
 
 
 # --- codecs, made once for each type from its annotations ---
@@ -236,19 +249,24 @@ def _record(cls: Any) -> Codec:
 
 
 def _record_decoder(cls: Any, hints: dict[str, Any]) -> Callable[[Json], Any]:
-    """A function generated for the class: a loop over its fields would take twice as long, and every event of a log
+    """A function generated for the class: a loop over its fields would take thrice as long, and every event of a log
     comes through here."""
-    known: dict[str, Any] = {"cls": cls, "Malformed": Malformed}
+    known: dict[str, Any] = {"cls": cls, "Malformed": Malformed, "none": object(), "refuse": _refuse}
     arguments = []
     for field in dataclasses.fields(cls):
-        name, missing = field.name, _when_missing(field, hints[field.name])
-        known[f"decode_{name}"], known[f"missing_{name}"] = _codec(hints[name])[1], missing
-        given = f"decode_{name}(value[{name!r}])"
-        arguments.append(given if missing is _REQUIRED else f"{given} if {name!r} in value else missing_{name}")
+        name, hint, missing = field.name, hints[field.name], _when_missing(field, hints[field.name])
+        known[f"decode_{name}"], known[f"missing_{name}"] = _codec(hint)[1], missing
+        given = f"decode_{name}(cell)"
+        if hint in (str, int, bool):
+            # Most of what there is, so it is looked at in place.
+            given = f"cell if type(cell) is {hint.__name__} else refuse({hint.__name__})"
+        wanted = f"value[{name!r}]" if missing is _REQUIRED else f"get({name!r}, none)"
+        arguments.append(f"missing_{name} if (cell := {wanted}) is none else {given}")
     source = f"""
 def decode(value):
     if type(value) is not dict:
         raise Malformed("{cls.__name__} expected")
+    get = value.get
     try:
         return cls({", ".join(arguments)})
     except KeyError as name:
@@ -257,6 +275,10 @@ def decode(value):
     exec(source, known)
     decode: Callable[[Json], Any] = known["decode"]
     return decode
+
+
+def _refuse(kind: type) -> None:
+    raise Malformed(f"{kind.__name__} expected")
 
 
 def _when_missing(field: dataclasses.Field[Any], hint: Any) -> Any:
