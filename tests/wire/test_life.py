@@ -157,8 +157,8 @@ async def test_the_end_of_the_editors_process_ends_the_server(raw: Client) -> No
 
 
 async def test_without_process_descriptors_the_editor_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    parent = await sleeper()  # asyncio may want one of its own for it
     monkeypatch.delattr(os, "pidfd_open", raising=False)
-    parent = await sleeper()
     ended: list[tuple[int, str]] = []
     watching = asyncio.ensure_future(serving._watch(parent.pid, 0.01, lambda *end: ended.append(end)))
     parent.kill()
