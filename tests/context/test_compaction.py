@@ -125,7 +125,7 @@ def test_a_handoff_never_makes_compaction_due() -> None:
 
 
 def check_impossible(log: Log, code: str, fixed: FixedPart = FIXED, *, too_large: bool = False) -> None:
-    made = plan_step(log.state, fixed, log.budget, COUNTER, too_large=too_large)
+    made = plan_step(log.state, fixed, log.budget, COUNTER, too_large=lambda state: too_large)
     assert isinstance(made, Impossible)
     assert made.error.code == code
 

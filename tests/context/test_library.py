@@ -52,7 +52,7 @@ async def test_the_loop_never_outgrows_its_window() -> None:
     transport = httpx2.MockTransport(handler)
     async with httpx2.AsyncClient(transport=transport) as http:
         client = anthropic.AsyncAnthropic(api_key="x", max_retries=0, http_client=http)
-        said = await loop.ask(client, talk, "look around, and never print secrets", lambda arguments: "f" * 3_000)
+        said = await loop.ask(client, talk, "look around, and never print secrets", lambda arguments: "f" * 4_500)
     assert said == "step 40" and len(bodies) == 40
     assert talk.state.facts.compactions >= 2
     for body in bodies:

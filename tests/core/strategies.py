@@ -169,6 +169,7 @@ def _unknown(kind: str, critical: bool, more: str) -> events.Unknown:
 
 
 steps = st.integers(0, 2)
+units = st.lists(st.lists(st.integers(0, 12), min_size=1, max_size=4).map(tuple), max_size=3).map(tuple)
 BY_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
     events.SessionCreated: st.builds(events.SessionCreated, words, words, counts, counts, maybe | parents),
     events.SessionForked: st.builds(events.SessionForked, parents),
@@ -214,6 +215,10 @@ BY_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
         st.lists(st.tuples(st.sampled_from(["t1/u", "t1/1/a", "t2/u"]), tokens), max_size=3).map(tuple),
     ),
     events.HandoffRecorded: st.builds(events.HandoffRecorded, text, tokens),
+    events.ItemsOmitted: st.builds(
+        events.ItemsOmitted, st.builds(context.Omission, units, st.sampled_from(context.OmissionReason), tokens, tokens)
+    ),
+    events.ItemsRestored: st.builds(events.ItemsRestored, units),
     events.CheckpointCommitted: st.builds(
         events.CheckpointCommitted, st.sampled_from([1, 1, 1, 2]), seqs, seqs, seqs, replacements, reports, facts
     ),

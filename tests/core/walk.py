@@ -29,10 +29,12 @@ from ullage.core.commands import (
     StopEffects,
     Summarise,
 )
-from ullage.core.context import Kept, Reason, Replacement, Strategy
+from ullage.core.context import Kept, Omission, OmissionReason, Reason, Replacement, Strategy
 from ullage.core.events import (
     AnswerReceived,
     Event,
+    ItemsOmitted,
+    ItemsRestored,
     LogRepaired,
     PinAdded,
     PinRemoved,
@@ -71,6 +73,7 @@ from ullage.core.inputs import (
     Waiting,
 )
 from ullage.core.messages import BlobRef, Op, Reasoning, Text, ToolCall, ToolFacts, ToolResult, Usage
+from ullage.core.omission import message_units, omission, whole_items
 from ullage.core.pins import known_pin, message_pin, typed_pin
 from ullage.core.state import MessageItem, ended_how
 from ullage.core.turn_state import TurnState
@@ -260,6 +263,7 @@ class Walk(book.Stage):
                     Unknown("later_kind", False, "{}"),
                     LogRepaired(1, 2, "kept"),
                     UsageBooked(Purpose.SUMMARY, Usage(3, 4), "m"),
+                    *self._leaving_out(),
                 ]
             )
             self.record(event)
@@ -276,6 +280,23 @@ class Walk(book.Stage):
             pin = message_pin(newest.message, newest.seq)
             event = event if known_pin(self.state.facts, pin) else PinAdded(pin)
         self.record(event)
+
+    def _leaving_out(self) -> list[Event]:
+        """Some settled units to leave out, and some to take back, where there are any."""
+        facts, found = self.state.facts, omission(self.state.items)
+        before = facts.open_turn.started if facts.open_turn else facts.last_seq + 1
+        seqs = [tuple(i.seq for i in unit) for unit in message_units(self.state.items) if unit[-1].seq < before]
+        some = tuple(unit for unit in seqs if self._one_in(3))
+        left = {left.item.seq for left in found.left_out} if found else set()
+        back = tuple(
+            seqs
+            for unit in message_units(whole_items(self.state.items))
+            if left.issuperset(seqs := tuple(item.seq for item in unit)) and self._one_in(2)
+        )
+        events: list[Event] = (
+            [ItemsOmitted(Omission(some, self.rng.choice(list(OmissionReason)), 5, 3))] if some else []
+        )
+        return [*events, ItemsRestored(back)] if back else events
 
     # --- effects ---
 
@@ -346,7 +367,10 @@ class Walk(book.Stage):
             return book.compact_first()
         if facts.handoffs == 0 and self._one_in(5):
             return book.handoff_first()
-        return book.impossible() if self._one_in(20) else book.proceed()
+        if self._one_in(20):
+            return book.impossible()
+        omissions = tuple(event.omission for event in self._leaving_out() if isinstance(event, ItemsOmitted))
+        return book.proceed(*omissions) if self._one_in(4) else book.proceed()
 
     def _call(self) -> Input:
         if self._one_in(6):

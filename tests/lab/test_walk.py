@@ -98,11 +98,11 @@ def test_small_sessions_at_a_small_window(name: str, tmp_path: Path) -> None:
 
 
 def test_a_long_turn_compacts_again_and_again(tmp_path: Path) -> None:
-    """Sixty results of a thousand tokens in a window of 32k: reminders, compactions, and less than half sent."""
+    """Sixty results of 2,500 tokens in a window of 32k: reminders, compactions, and less than half sent."""
     session = Claude().user("keep to tabs; mend everything")
     for number in range(60):
         session.answer(f"m{number}", use(f"c{number}", "Read", file_path=f"{ROOT}/f{number}.py"))
-        session.result(f"c{number}", f"line {number} of it\n" * 250)
+        session.result(f"c{number}", f"line {number} of it\n" * 500)
     moves = script(READERS["claude_code"](session.content, COUNTER).entries)
     walked = check_walk(moves, 32_000, COUNTER, 1_250, tmp_path)
     assert len(walked.reports) >= 2 and walked.handoffs >= 2 and walked.phases[Phase.HANDOFF_BAND] >= 2

@@ -21,6 +21,7 @@ from ullage.context.tail import fill_tail, image_note, sound
 from ullage.context.words import by_label, chosen
 from ullage.core.context import CompactionPlan, Kept, Pin, Replacement, RestoredFile, Word
 from ullage.core.messages import Image, Message, Part, Role, Text, ToolResult
+from ullage.core.omission import omission, whole_items
 from ullage.core.pins import ORIGIN, pin_note, text_of
 from ullage.core.ports import TokenCounter
 from ullage.core.state import MessageItem, ReplacementItem, State
@@ -48,13 +49,18 @@ class Source:
     messages: tuple[Kept, ...]
     units: tuple[Unit, ...]
     carried: tuple[Kept, ...]
+    pruned: frozenset[str] = frozenset()
+    """Ids of messages among these that were pruned: a summary tells of them, no tail has them again."""
 
 
 def cut_source(state: State, source_seq: int) -> Source:
-    """Cut at a seq, or before the unit that reaches over it. Linear in messages."""
+    """Cut at a seq, or before the unit that reaches over it. Linear in messages.
+
+    What was pruned is in it (W-A10); what a person wanted left out is not.
+    """
     earlier: Replacement | None = None
     kept: list[Kept] = []
-    for item in state.items:
+    for item in whole_items(state.items, asked=False):
         if isinstance(item, MessageItem):
             kept.append(Kept(item.seq, item.message, item.tokens))
         elif isinstance(item, ReplacementItem):
@@ -64,7 +70,9 @@ def cut_source(state: State, source_seq: int) -> Source:
     while within and kept[cuts[within - 1].end - 1].seq > source_seq:
         within -= 1
     end = cuts[within - 1].end if within else 0
-    return Source(earlier, tuple(kept[:end]), tuple(cuts[:within]), tuple(kept[end:]))
+    found = omission(state.items)
+    pruned = frozenset(left.item.message.message_id for left in found.left_out) if found else frozenset[str]()
+    return Source(earlier, tuple(kept[:end]), tuple(cuts[:within]), tuple(kept[end:]), pruned)
 
 
 def assemble(
@@ -106,8 +114,9 @@ def assemble(
         draft.put(ledger=ledger_text(fit_summary(text, draft.left * shares.summary // 100, counter), facts))
     pending = set(state.facts.open_turn.pending) if state.facts.open_turn else set()
     plain = summary is None
-    # What told a pin before is told by the block, or was taken back.
+    # What told a pin before is told by the block, or was taken back; what was pruned stays away.
     apart.update(kept.message.message_id for kept in source.messages if kept.message.origin == ORIGIN)
+    apart |= source.pruned
     tail = fill_tail(source.messages, source.units, draft.left, counter, plain=plain, pending=pending, apart=apart)
     in_tail = {kept.message.message_id for kept in tail}
     draft.put(pins=tuple(_not_whole_in(tail, draft.made.pins)))

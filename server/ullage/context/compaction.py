@@ -6,13 +6,15 @@ smaller and leaves it below the handoff line. What can't lead there is refused b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ullage.context.assembly import Least, least
 from ullage.context.handoff import HandoffState, handoff_state, handoff_tokens, planned_reminder
-from ullage.context.limits import BOUNDS, LIMITS, Limits
+from ullage.context.limits import BOUNDS, LIMITS, PRUNING, Limits, Pruning
 from ullage.context.occupancy import FixedPart, count_message, lines, occupancy
 from ullage.context.profiles.profile import Profile
+from ullage.context.pruning import Pruned, prune
 from ullage.context.replacement import records_tokens
 from ullage.core.checkpoint import VERSION, checkpoint_problem
 from ullage.core.context import (
@@ -47,25 +49,44 @@ def plan_step(
     counter: TokenCounter,
     *,
     model: str | None = None,
-    too_large: bool = False,
+    too_large: Callable[[State], bool] = lambda state: False,
+    pruning: Pruning = PRUNING,
+    cold: bool = False,
     limits: Limits = LIMITS,
 ) -> StepPlan:
-    """What comes before the next provider call (design 6.3). `too_large`: the request's bytes exceed their limit.
+    """What comes before the next provider call (design 6.3): pruning, and by what that leaves handoff or compaction.
 
-    `model` names whose learned ratio corrects estimates; None leaves them as they are.
+    `too_large`: whether the request of a state exceeds the limit in bytes. `model` names whose learned ratio corrects
+    estimates; None leaves them as they are. `cold`: the provider's cache has expired. Where even pruning would not
+    spare a compaction, nothing is pruned: its source is whole.
     """
-    now = occupancy(state, fixed.tokens, budget, model)
+
+    def measure(state: State) -> Occupancy:
+        return occupancy(state, fixed.tokens, budget, model)
+
+    now = measure(state)
     if now.phase is not Phase.UNKNOWN and corrected(fixed.tokens, now.ratio) >= budget.compaction_line:
         return Impossible(now, _fixed_too_large(fixed, now))
-    if now.phase is Phase.COMPACTION_DUE or too_large:
+    pressing = too_large(state)
+    pruned = prune(state, measure, pruning, counter, cold=cold, pressing=pressing)
+    due = too_large(pruned.state) if pruned.omissions else pressing
+    if due or pruned.occupancy.phase is Phase.COMPACTION_DUE:
         refusal = _no_compaction(state, now, limits)
         return Impossible(now, refusal) if refusal else CompactFirst(now, Reason.THRESHOLD)
-    if now.phase is Phase.HANDOFF_BAND and state.facts.config.handoff and handoff_state(state) is HandoffState.NONE:
-        reminder = Message("", Role.USER, (Text(planned_reminder(now.used, budget)),), "")
-        tokens = count_message(reminder, counter)
-        if now.used + corrected(tokens, now.ratio) < budget.compaction_line:
-            return HandoffFirst(now, tokens)
-    return Proceed(now)
+    return _handoff(pruned, counter) or Proceed(pruned.occupancy, pruned.omissions)
+
+
+def _handoff(pruned: Pruned, counter: TokenCounter) -> HandoffFirst | None:
+    """The handoff, where one is due after pruning and there is room for it."""
+    state, now = pruned.state, pruned.occupancy
+    if now.phase is not Phase.HANDOFF_BAND or not state.facts.config.handoff:
+        return None
+    if handoff_state(state) is not HandoffState.NONE:
+        return None
+    reminder = Message("", Role.USER, (Text(planned_reminder(now.used, now.budget)),), "")
+    tokens = count_message(reminder, counter)
+    fits = now.used + corrected(tokens, now.ratio) < now.budget.compaction_line
+    return HandoffFirst(now, tokens, pruned.omissions) if fits else None
 
 
 def _no_compaction(state: State, now: Occupancy, limits: Limits) -> ErrorReport | None:

@@ -28,8 +28,10 @@ from ullage.core.context import (
     HandoffFirst,
     Impossible,
     Occupancy,
+    Omission,
     Phase,
     Pin,
+    Proceed,
     Reason,
     Replacement,
     RestoredFile,
@@ -43,6 +45,7 @@ from ullage.core.events import (
     Entry,
     Event,
     HandoffRecorded,
+    ItemsOmitted,
     PinRemoved,
     PromptMode,
     PromptQueued,
@@ -181,7 +184,7 @@ class Conversation:
 
     def plan(self) -> StepPlan:
         """What comes before the next provider call."""
-        return plan_step(self.state, self._fixed, self._budget, self._counter, too_large=self._too_large())
+        return plan_step(self.state, self._fixed, self._budget, self._counter, too_large=self._too_large)
 
     def request(self, max_output: int | None = None) -> Request:
         """What to send next, valid whatever was said. `max_output` in tokens; the reserve without one.
@@ -206,7 +209,7 @@ class Conversation:
         return built.request
 
     def prepare(self) -> list[Compacted]:
-        """Remind and compact as the plan says, until a request can be sent; what was compacted.
+        """Prune, remind and compact as the plan says, until a request can be sent; what was compacted.
 
         Raises:
             ContextFailed: the next request can't be made to fit.
@@ -214,13 +217,15 @@ class Conversation:
         done: list[Compacted] = []
         while True:
             match self.plan():
-                case HandoffFirst(now, tokens):
+                case HandoffFirst(now, tokens, omissions):
+                    self._leave_out(omissions)
                     self._log(HandoffRecorded(make_record(f"conversation-{self._seq}", now, self._seq), tokens))
                 case CompactFirst(_, reason):
                     done.append(self.compact(reason))
                 case Impossible(_, error):
                     raise _failed(error)
-                case _:
+                case Proceed(_, omissions):
+                    self._leave_out(omissions)
                     return done
 
     def compact(
@@ -296,9 +301,13 @@ class Conversation:
         self.state = reduce(self.state, Entry(self._seq, 0, event))
         self._seq += 1
 
-    def _too_large(self) -> bool:
-        now = self.occupancy
-        return build(self.state, self._system, self._tools, self._card, 1, now, self._memo).too_large
+    def _too_large(self, state: State) -> bool:
+        now = occupancy(state, self._fixed.tokens, self._budget)
+        return build(state, self._system, self._tools, self._card, 1, now, self._memo).too_large
+
+    def _leave_out(self, omissions: Iterable[Omission]) -> None:
+        for omission in omissions:
+            self._log(ItemsOmitted(omission))
 
     def _turn(self) -> OpenTurn:
         """The open turn; one that nobody prompted is opened where there is none."""

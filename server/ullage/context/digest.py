@@ -14,6 +14,7 @@ from ullage.context.shorten import clip, clip_tokens
 from ullage.context.words import STATEMENT, weight
 from ullage.core.exact import HEADINGS
 from ullage.core.messages import Role
+from ullage.core.omission import whole_items
 from ullage.core.ports import TokenCounter
 from ullage.core.state import CommandFact, Facts, MessageItem, State
 
@@ -100,8 +101,7 @@ def digest(state: State, most: int, counter: TokenCounter, limits: Limits = LIMI
 
 def last_said(state: State) -> str:
     """The text of the newest assistant message that has any: the plan as last stated."""
-    for index in range(len(state.items) - 1, -1, -1):
-        item = state.items[index]
+    for item in reversed(whole_items(state.items, asked=False)):
         if isinstance(item, MessageItem) and item.message.role is Role.ASSISTANT and item.message.text.strip():
             return item.message.text.strip()
     return ""

@@ -26,6 +26,37 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True)
+class Pruner:
+    """What one way of pruning may leave out, and when that is worth rewriting what was sent (design 6.5)."""
+
+    keep_turns: int = 10
+    """Newest tool turns that always stay (blade 1.2)."""
+    messages: int = 0
+    """Messages that must have come since what is sent was last rewritten."""
+    least: int = 20_000
+    """Tokens that must be freed, or `least_percent` of the input budget where that is less: each rewrite inside the
+    prefix pays for all that follows it."""
+    least_percent: int = 10
+    down_to_percent: int | None = 50
+    """It stops where the next request takes that much of the input budget; None: when nothing more may go."""
+    writes: bool = True
+    """Whether what changed something may go before it was summarised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """How a profile leaves out old tool turns without a summary: `micro` with a cold cache, `snip` under pressure."""
+
+    micro: Pruner = Pruner(down_to_percent=None, writes=False)
+    """The cache is lost anyway, so every token left out is saved from the next request on."""
+    snip: Pruner = Pruner()
+    unknown: Pruner = Pruner(messages=30, least=0, down_to_percent=None)
+    """Snip where the phase is unknown, so that there is no pressure to go by (blade 1.2)."""
+    cache_ms: int | None = None
+    """Milliseconds of idle time after which the cache counts as expired, whatever the provider says."""
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """Tokens unless a name says otherwise."""
 
@@ -46,6 +77,8 @@ class Limits:
     """Largest replacement in percent of the whole window (blade 1.4)."""
     smallest_gain: int = 1_000
     """A compaction that can't remove that much is refused before any call: it would only cost."""
+    cache_lifetime_ms: int = 0
+    """Milliseconds after a call for which the provider keeps its cache; 0: what the provider says, if it does."""
     plan_tokens: int = 300
     """Most of the last stated plan that a digest quotes."""
     error_tokens: int = 400
@@ -116,6 +149,7 @@ class Bounds:
 
 
 SHARES = Shares()
+PRUNING = Pruning()
 TERSE_SHARES = Shares(words=100, digest=20, files=0)
 """Of a terse replacement: a tail of a few hundred tokens tells less than what was asked for."""
 LIMITS = Limits()

@@ -20,6 +20,7 @@ from typing import assert_never
 from ullage.context.handoff import parse_record, reminder_text, shown_handoff
 from ullage.context.limits import BOUNDS, LIMITS, Limits
 from ullage.context.pairing import Pairing
+from ullage.context.pruning import MARKER
 from ullage.context.replacement import head_blocks
 from ullage.core.context import Occupancy
 from ullage.core.messages import (
@@ -37,7 +38,7 @@ from ullage.core.messages import (
 )
 from ullage.core.ports import ModelCard
 from ullage.core.requests import Block, Request, RequestMessage, RequestTool
-from ullage.core.state import HandoffItem, Item, MessageItem, ReplacementItem, State
+from ullage.core.state import HandoffItem, Item, MessageItem, OmissionItem, ReplacementItem, State
 
 UNANSWERED = "The outcome of this call is unknown: the process ended before it was recorded. It was not run again."
 NO_OUTPUT = "(no output)"
@@ -203,6 +204,8 @@ def _user_blocks(item: Item, index: int, handoff: object, pairing: Pairing) -> l
         case HandoffItem():
             record = parse_record(item.record) if item.seq == handoff else None
             return [Text(reminder_text(record))] if record else []
+        case OmissionItem():
+            return [Text(MARKER)]
         case MessageItem():
             return [block for part in item.message.parts for block in _user_block(part, index, pairing)]
         case _:

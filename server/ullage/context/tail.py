@@ -37,7 +37,7 @@ def fill_tail(
     """The newest units that fit into `room` tokens, in order. `cuts` are the units of `messages`.
 
     `plain` leaves out reasoning and images, and calls nobody answered unless they are `pending`. Messages whose ids
-    are in `apart` are kept elsewhere.
+    are in `apart` are kept elsewhere, or nowhere.
     """
     chosen: list[list[Kept]] = []
     for unit in reversed(cuts):

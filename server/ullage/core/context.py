@@ -194,19 +194,45 @@ class CompactionPlan:
     """The provider's tokens for a thousand of ours. `source_tokens` and `target` are ours, `before` is corrected."""
 
 
+class OmissionReason(StrEnum):
+    """Why messages are left out of what the model sees."""
+
+    MICRO = "micro"
+    """The provider's cache had expired, so that a rewritten prefix cost nothing."""
+    SNIP = "snip"
+    """The window was filling up."""
+    ASKED = "asked"
+    """A person named them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """Messages that the model does not see from here on, in whole units, each as the seqs of its messages.
+
+    `tokens` is what they took, by our estimate; `marker` what the one note that stands for them takes.
+    """
+
+    units: tuple[tuple[int, ...], ...]
+    reason: OmissionReason
+    tokens: int
+    marker: int
+
+
 @dataclass(frozen=True, slots=True)
 class Proceed:
-    """Call the provider."""
+    """Call the provider. `occupancy` is what is left after `omissions`, which are recorded with the step."""
 
     occupancy: Occupancy
+    omissions: tuple[Omission, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class HandoffFirst:
-    """Record the handoff of this epoch, then plan again."""
+    """Record the omissions and the handoff of this epoch in one batch, then plan again."""
 
     occupancy: Occupancy
     tokens: int
+    omissions: tuple[Omission, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from ullage.core.context import CompactionReport, Occupancy, Pin, Reason, Replacement
+from ullage.core.context import CompactionReport, Occupancy, Omission, Pin, Reason, Replacement
 from ullage.core.errors import ErrorReport
 from ullage.core.messages import BlobRef, Message, Usage
 
@@ -235,6 +235,20 @@ class HandoffRecorded:
 
 
 @dataclass(frozen=True, slots=True)
+class ItemsOmitted:
+    """Messages left the model's view; a client's stays whole. It changes what was sent, so it is a new revision."""
+
+    omission: Omission
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsRestored:
+    """Messages that were left out are in the model's view again: whole units, each as the seqs of its messages."""
+
+    units: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointCommitted:
     """A compaction. `facts` is the state's bounded half just before this event.
 
@@ -329,6 +343,8 @@ Event = (
     | TurnEnded
     | TokensRecounted
     | HandoffRecorded
+    | ItemsOmitted
+    | ItemsRestored
     | CheckpointCommitted
     | CompactionFailed
     | PinAdded

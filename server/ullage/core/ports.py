@@ -74,6 +74,8 @@ class ModelCard:
     window: int | None
     window_source: str
     output_cap: int | None = None
+    cache_ms: int | None = None
+    """Milliseconds after a call for which the provider says that it keeps its cache; None: it does not say."""
 
 
 class ProviderFailure(Exception):

@@ -28,6 +28,8 @@ from ullage.core.events import (
     HandoffRecorded,
     ImagesLeftOut,
     ImagesMissing,
+    ItemsOmitted,
+    ItemsRestored,
     LogRepaired,
     PinAdded,
     PinRemoved,
@@ -52,6 +54,7 @@ from ullage.core.events import (
 )
 from ullage.core.limits import BOUNDS
 from ullage.core.messages import BlobRef
+from ullage.core.omission import omitted, recounted, restored
 from ullage.core.pins import pin_added, pin_removed, pins_told
 from ullage.core.reduce_turns import (
     answered,
@@ -71,6 +74,7 @@ from ullage.core.state import (
     HandoffItem,
     Item,
     MessageItem,
+    OmissionItem,
     Queued,
     ReplacementItem,
     State,
@@ -143,6 +147,10 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
         case HandoffRecorded():
             item = HandoffItem(entry.seq, event.record, event.tokens, state.tokens + event.tokens)
             return State(changed(facts, handoffs=facts.handoffs + 1), state.items.append(item))
+        case ItemsOmitted():
+            return omitted(state, entry, event)
+        case ItemsRestored():
+            return restored(state, entry, event)
         case CheckpointCommitted():
             return _checkpoint(state, entry, event)
         case CompactionFailed():
@@ -222,6 +230,8 @@ def _recounted(state: State, event: TokensRecounted) -> State:
         if isinstance(item, MessageItem) and item.message.message_id in counts:
             tokens = counts[item.message.message_id]
             changes = {"encoding": event.encoding}
+        elif isinstance(item, OmissionItem):
+            item = recounted(item, counts, event.encoding)
         upto += tokens
         items = items.append(replace(item, tokens=tokens, upto=upto, **changes))  # type: ignore[arg-type]
     queue = tuple(_recounted_prompt(waiting, counts, event.encoding) for waiting in state.facts.queue)

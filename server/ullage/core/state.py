@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from ullage.core.context import ExactRecord, Pin, Replacement
+from ullage.core.context import ExactRecord, OmissionReason, Pin, Replacement
 from ullage.core.events import Parent, PinAdded, PromptMode, Stop
 from ullage.core.messages import BlobRef, Message, Usage
 from ullage.core.sequence import AppendOnly
@@ -48,7 +48,25 @@ class ReplacementItem:
     upto: int
 
 
-Item = MessageItem | HandoffItem | ReplacementItem
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A message that the model does not see. Its `upto` is 0: it takes nothing."""
+
+    item: MessageItem
+    reason: OmissionReason
+
+
+@dataclass(frozen=True, slots=True)
+class OmissionItem:
+    """Everything that is left out, where the first of it stood. `tokens` is what the one marker takes."""
+
+    seq: int
+    left_out: tuple[LeftOut, ...]
+    tokens: int
+    upto: int
+
+
+Item = MessageItem | HandoffItem | ReplacementItem | OmissionItem
 
 
 # --- facts ---

@@ -25,6 +25,7 @@ from ullage.core.errors import ErrorReport
 from ullage.core.events import (
     AnswerReceived,
     Event,
+    ItemsOmitted,
     PromptEdited,
     PromptMode,
     PromptQueued,
@@ -124,13 +125,14 @@ def planned(turn: Turn, state: State, event: StepPlanned) -> Step:
         return Step(turn, ())  # the call is under way already
     opened = opened_turn(state)
     match event.plan:
-        case Proceed(occupancy):
+        case Proceed(occupancy, omissions):
             step = opened.step + 1
             if step > turn.limits.steps_per_turn:
                 return end_turn(turn, state, Stop.FAILED, _too_many_steps(turn.limits.steps_per_turn))
+            left_out = tuple(map(ItemsOmitted, omissions))
             started = StepStarted(opened.turn_id, step, occupancy)
             calling = replace(turn, planned=occupancy)
-            return Step(calling, (Append((started,)), CallProvider(opened.turn_id, step, occupancy)))
+            return Step(calling, (Append((*left_out, started)), CallProvider(opened.turn_id, step, occupancy)))
         case HandoffFirst() as plan:
             return Step(turn, (RecordHandoff(plan), PlanStep()))
         case CompactFirst(_, reason):

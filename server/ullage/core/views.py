@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from ullage.core.context import CompactionReport, Pin, Reason
+from ullage.core.context import CompactionReport, OmissionReason, Pin, Reason
 from ullage.core.errors import ErrorReport
 from ullage.core.events import (
     AnswerReceived,
@@ -23,6 +23,8 @@ from ullage.core.events import (
     HandoffRecorded,
     ImagesLeftOut,
     ImagesMissing,
+    ItemsOmitted,
+    ItemsRestored,
     LogRepaired,
     PinAdded,
     PinRemoved,
@@ -133,6 +135,15 @@ class ShownPinGone:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownOmission:
+    """Messages that the model does not see any more, or sees again (`reason` None). The transcript stays whole."""
+
+    seqs: tuple[int, ...]
+    reason: OmissionReason | None
+    tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class ShownSession:
     """Something about the session itself changed: its title, settings or origin."""
 
@@ -159,6 +170,7 @@ ShownWhat = (
     | ShownCompactionFailure
     | ShownPin
     | ShownPinGone
+    | ShownOmission
     | ShownSession
     | ShownRepair
 )
@@ -213,12 +225,20 @@ def _shown(event: Event) -> ShownWhat | None:
             return ShownPinGone(pin_id)
         case LogRepaired() | DamageAccepted():
             return ShownRepair(event)
+        case ItemsOmitted(omission):
+            return ShownOmission(_seqs(omission.units), omission.reason, omission.tokens)
+        case ItemsRestored(units):
+            return ShownOmission(_seqs(units), None, None)
         case StepStarted() | ImagesLeftOut() | ImagesMissing() | UsageBooked() | TokensRecounted():
             return None  # told as figures, by the occupancy notification
         case HandoffRecorded() | Unknown():
             return None  # hidden
         case _:
             assert_never(event)
+
+
+def _seqs(units: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(sorted(seq for unit in units for seq in unit))
 
 
 def model_view(state: State) -> AppendOnly[Item]:

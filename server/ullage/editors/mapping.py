@@ -27,6 +27,7 @@ from ullage.core.views import (
     ShownAnswer,
     ShownCompaction,
     ShownCompactionFailure,
+    ShownOmission,
     ShownPin,
     ShownPinGone,
     ShownPrompt,
@@ -117,6 +118,8 @@ def _durable(what: ShownWhat, limits: Limits) -> update.DurableUpdate:
             return update.PinnedUpdate(pin_id=pin.pin_id, message_id=_pinned(pin), role=pin.role, text=pin.text)
         case ShownPinGone(pin_id):
             return update.UnpinnedUpdate(pin_id=pin_id)
+        case ShownOmission(seqs, reason, tokens):
+            return update.OmissionUpdate(seqs=seqs, reason=reason, tokens=tokens)
         case ShownSession(event):
             return _session(event)
         case ShownRepair(event):

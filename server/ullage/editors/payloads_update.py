@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ullage.core.context import Reason
+from ullage.core.context import OmissionReason, Reason
 from ullage.core.events import PromptMode, Stop
 from ullage.core.messages import Op, Role
 from ullage.editors.payloads import (
@@ -173,6 +173,18 @@ class UnpinnedUpdate(Payload):
     pin_id: CleanText = Field(description="The pin.")
 
 
+class OmissionUpdate(Payload):
+    """Messages that the model does not see from here on, or sees again. The transcript stays whole."""
+
+    kind: Literal["omission"] = "omission"
+    seqs: tuple[int, ...] = Field(description="Of the updates with which the messages entered the session.")
+    reason: OmissionReason | None = Field(
+        description="`micro`: the provider's cache had expired; `snip`: the window was filling up; `asked`: a person "
+        "named them; null: they are seen again."
+    )
+    tokens: int | None = Field(description="What they took; null where they are seen again.")
+
+
 class CreatedUpdate(Payload):
     """The session began."""
 
@@ -254,6 +266,7 @@ DurableUpdate = (
     | CompactionFailedUpdate
     | PinnedUpdate
     | UnpinnedUpdate
+    | OmissionUpdate
     | CreatedUpdate
     | ForkedUpdate
     | RenamedUpdate

@@ -280,7 +280,7 @@ class _Player:
                 return self._plan_step()
             case RecordHandoff(plan):
                 self.told.handoffs += 1
-                self.append((self.engine.handoff(plan),))
+                self.append(self.engine.handoff(plan))
             case CallProvider():
                 self._call(command)
             case DecideCalls(calls):

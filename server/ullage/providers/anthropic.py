@@ -216,14 +216,14 @@ class Anthropic:
             return
         self._learned = True
         if type(info.max_input_tokens) is int and info.max_input_tokens > 0:
-            self._card = ModelCard(name, info.max_input_tokens, "provider")
+            self._card = replace(self._card, window=info.max_input_tokens, window_source="provider")
         if type(info.max_tokens) is int and info.max_tokens > 0:
             self._most = info.max_tokens
 
     def _learn_limit(self, failure: ProviderFailure) -> None:
         """A window that the provider names while it refuses is what it takes."""
         if failure.limit is not None and (self._card.window is None or failure.limit < self._card.window):
-            self._card = ModelCard(self._card.name, failure.limit, "provider")
+            self._card = replace(self._card, window=failure.limit, window_source="provider")
 
 
 class AnthropicSummariser:

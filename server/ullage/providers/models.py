@@ -34,6 +34,10 @@ TABLE: Final[tuple[tuple[str, int, int], ...]] = (
 )
 """Beginning of a name, window, most output tokens; the first that fits. The last row is the cautious guess."""
 
+CACHE_MS: Final = 300_000
+"""How long Anthropic keeps a prompt after it was last used, in milliseconds: the lifetime that our breakpoints ask for
+(its page on prompt caching, read in November 2026)."""
+
 
 def from_table(name: str) -> tuple[ModelCard, int | None]:
     """The card of a model and its most output tokens, as far as the table goes.
@@ -42,7 +46,7 @@ def from_table(name: str) -> tuple[ModelCard, int | None]:
     """
     for beginning, window, output in TABLE:
         if name.startswith(beginning):
-            return ModelCard(name, window, "table"), output
+            return ModelCard(name, window, "table", cache_ms=CACHE_MS), output
     return ModelCard(name, None, "unknown"), None
 
 

@@ -24,6 +24,7 @@ from ullage.context.occupancy import (
 )
 from ullage.context.profiles.profile import Profile
 from ullage.context.profiles.ullage import ULLAGE
+from ullage.context.pruning import cache_expired
 from ullage.context.request import Built, Memo, build, request_images
 from ullage.context.summary import LastRequest, summary_request
 from ullage.context.toolresults import Fitted, fit_result
@@ -47,6 +48,7 @@ from ullage.core.events import (
     CheckpointCommitted,
     Event,
     HandoffRecorded,
+    ItemsOmitted,
     PromptEdited,
     PromptQueued,
     ResultReceived,
@@ -130,17 +132,22 @@ class Engine:
 
     def plan_step(self, state: State) -> StepPlan:
         """What comes before the next provider call."""
-        now = self.occupancy(state)
-        too_large = self.build(state, now).too_large
         return plan_step(
             state,
             self._fixed_part(),
-            now.budget,
+            self._budget(state),
             self.counter,
             model=self._learned_for(state),
-            too_large=too_large,
+            too_large=lambda pruned: self.build(pruned, self.occupancy(pruned)).too_large,
+            pruning=self._profile.pruning,
+            cold=cache_expired(state.facts, self._ports.clock(), self._cache_ms(state)),
             limits=self.limits.context,
         )
+
+    def _cache_ms(self, state: State) -> int | None:
+        """How long the provider's cache lasts: as the profile has it, as it was set, as the provider says."""
+        stated = self.limits.context.cache_lifetime_ms or self._card(state).cache_ms
+        return self._profile.pruning.cache_ms or stated
 
     def _learned_for(self, state: State) -> str | None:
         """The model whose learned ratio corrects estimates."""
@@ -160,10 +167,11 @@ class Engine:
         """Images that the next request would hold; their bytes must be there."""
         return request_images(self.build(state, self.occupancy(state)).request)
 
-    def handoff(self, planned: HandoffFirst) -> HandoffRecorded:
-        """The record of this epoch's handoff."""
+    def handoff(self, planned: HandoffFirst) -> tuple[Event, ...]:
+        """What is left out, and the record of this epoch's handoff."""
         at = self._ports.clock()
-        return HandoffRecorded(make_record(self._ports.new_id(at), planned.occupancy, at), planned.tokens)
+        record = HandoffRecorded(make_record(self._ports.new_id(at), planned.occupancy, at), planned.tokens)
+        return (*map(ItemsOmitted, planned.omissions), record)
 
     # --- counting ---
 

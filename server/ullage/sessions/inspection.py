@@ -14,7 +14,7 @@ from ullage.core.errors import ErrorReport
 from ullage.core.events import CheckpointCommitted, Entry
 from ullage.core.messages import Message, Role
 from ullage.core.ratio import corrected
-from ullage.core.state import HandoffItem, MessageItem, ReplacementItem, State, Totals
+from ullage.core.state import HandoffItem, MessageItem, OmissionItem, ReplacementItem, State, Totals
 from ullage.core.views import model_view
 from ullage.sessions.engine import Engine
 
@@ -79,6 +79,8 @@ def inspect(state: State, engine: Engine, entries: Iterable[Entry]) -> Inspectio
                 category = "summary"
             case HandoffItem():
                 category = "hidden"
+            case OmissionItem():
+                category = "left out"
             case _:
                 assert_never(item)
         categories[category] += item.tokens

@@ -244,7 +244,7 @@ class SessionLoop:
                 self._tell_occupancy(plan.occupancy)
                 return (StepPlanned(plan),)
             case RecordHandoff(plan):
-                self._append((engine.handoff(plan),))
+                self._append(engine.handoff(plan))
                 await self._journal.barrier()
             case CallProvider(turn_id, step, occupancy):
                 built = engine.build(self.state, occupancy)

@@ -43,6 +43,8 @@ KINDS: dict[str, Any] = {
     "turn_ended": events.TurnEnded,
     "tokens_recounted": events.TokensRecounted,
     "handoff_recorded": events.HandoffRecorded,
+    "items_omitted": events.ItemsOmitted,
+    "items_restored": events.ItemsRestored,
     "checkpoint_committed": events.CheckpointCommitted,
     "compaction_failed": events.CompactionFailed,
     "pin_added": events.PinAdded,

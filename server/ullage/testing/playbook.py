@@ -38,6 +38,7 @@ from ullage.core.context import (
     Impossible,
     Measured,
     Occupancy,
+    Omission,
     Phase,
     Proceed,
     Reason,
@@ -235,8 +236,8 @@ def steer(turn_id: str) -> PromptArrived:
     return prompt(turn_id, PromptMode.STEER)
 
 
-def proceed() -> StepPlanned:
-    return StepPlanned(Proceed(occupancy()))
+def proceed(*omissions: Omission) -> StepPlanned:
+    return StepPlanned(Proceed(occupancy(), omissions))
 
 
 def handoff_first() -> StepPlanned:
