@@ -5,8 +5,8 @@ under pressure, and where the phase is unknown. Both go by one order: what only 
 something, what failed, and of these the oldest first. Whether something failed is a field of its result, never a word.
 
 Invariants. A plan is a function of state, occupancy and policy. It names whole tool turns only, never one of the newest
-few, and nothing that a person said or pinned. It is worth it: it frees what the policy demands and makes the next request
-smaller, or there is none.
+few, and nothing that a person said or pinned. It is worth it: it frees what the policy demands and makes the next
+request smaller, or there is none.
 """
 
 from __future__ import annotations
