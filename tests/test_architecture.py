@@ -32,9 +32,9 @@ MAY_IMPORT = {
     "lab": EDGE,
     "testing": EDGE,
 }
-"""Package to the packages it may import besides itself. `settings` and `cli` may import everything."""
+"""Package to the packages it may import besides itself. `settings` with its `spending`, and `cli`, may import all."""
 
-EVERYTHING = {"settings", "cli", "__main__"}
+EVERYTHING = {"settings", "spending", "cli", "__main__"}
 
 PURE = {"core", "context"}
 # fmt: off
@@ -50,7 +50,7 @@ IMPURE_CALLS = {"open", "print", "input", "exec", "eval", "breakpoint"}
 CLOCK_CALLS = {"now", "today", "utcnow"}
 """A `datetime` is a value; asking it for the time is not pure."""
 
-PYDANTIC_IN = {"editors", "tools", "settings"}
+PYDANTIC_IN = {"editors", "tools", "settings", "spending"}
 MAX_FUNCTION, MAX_FILE = 80, 400
 
 

@@ -31,9 +31,9 @@ import ullage.providers.limits
 import ullage.sessions.ports
 import ullage.storage.limits
 import ullage.wire.limits
+from ullage import spending
 from ullage.core.errors import BadInput
 from ullage.providers.choosing import ProviderName
-from ullage.providers.models import read_prices
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -118,13 +118,16 @@ class Settings(BaseModel):
         max_length=200,
         description="Name of the model that writes summaries. Without one, the model that answers.",
     )
-    prices: str | None = Field(
-        default=None,
-        max_length=10_000,
-        description="What models cost, in US dollars for a million tokens: NAME=INPUT/OUTPUT or "
-        "NAME=INPUT/OUTPUT/CACHE READ/CACHE WRITE, with ; between models. They stand above the table of known prices "
-        "(docs/providers.md); a model in neither has no known cost.",
-    )
+    prices: spending.Prices = None
+    price_tier: spending.PriceTier = None
+    cap_call_tokens: spending.CallTokens = None
+    cap_call_dollars: spending.CallDollars = None
+    cap_turn_tokens: spending.TurnTokens = None
+    cap_turn_dollars: spending.TurnDollars = None
+    cap_session_tokens: spending.SessionTokens = None
+    cap_session_dollars: spending.SessionDollars = None
+    cap_day_tokens: spending.DayTokens = None
+    cap_day_dollars: spending.DayDollars = None
     window: int | None = Field(
         default=None,
         ge=1_000,
@@ -167,12 +170,6 @@ class Settings(BaseModel):
         if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
             raise ValueError("no user, password or query may stand in it; a key has its own place")
         return url
-
-    @field_validator("prices")
-    @classmethod
-    def _readable(cls, prices: str | None) -> str | None:
-        read_prices(prices or "")
-        return prices
 
     @model_validator(mode="after")
     def _output_fits(self) -> Self:

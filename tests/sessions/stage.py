@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from ullage.context.caps import Caps
 from ullage.context.handoff import ID_PREFIX, TAG
 from ullage.core.context import Phase
 from ullage.core.errors import UllageError
@@ -112,6 +113,10 @@ class Stage:
     counter: TokenCounter = field(default_factory=ApproximateCounter)
     config: SessionConfigured | None = None
     prices: dict[str, Price] = field(default_factory=dict)
+    caps: Caps = field(default_factory=Caps)
+    price_tier: int | None = None
+    at: int = START
+    """What time it is, UTC milliseconds."""
     told: Told = field(default_factory=Told)
     whole: bool = True
     """No event may be impossible, except where a test damages a log."""
@@ -144,13 +149,15 @@ class Stage:
         return Ports(
             self.files,
             self.home,
-            lambda: START,
+            lambda: self.at,
             self._new_id,
             lambda: "fence",
             lambda: self.counter,
             self._provider,
             lambda config: self.summariser,
             pause=self._pause,
+            caps=self.caps,
+            price_tier=self.price_tier,
             price=lambda model: self.prices.get(model),
         )
 

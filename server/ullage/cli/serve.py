@@ -23,6 +23,7 @@ from ullage.providers.choosing import Providers, Wanted
 from ullage.providers.keys import Keys, MaskingFilter
 from ullage.providers.models import price_of, read_prices
 from ullage.providers.tokens import ApproximateCounter, counter_if_loaded, load_in_background
+from ullage.spending import caps
 from ullage.storage.ids import new_session_id
 
 if TYPE_CHECKING:
@@ -130,6 +131,8 @@ def make_host(
             summariser=(lambda config: None) if scripted else providers.summariser,
             limits=resolved.limits,
             keys=own_keys,
+            caps=caps(resolved.settings),
+            price_tier=resolved.settings.price_tier,
             price=partial(price_of, own=read_prices(resolved.settings.prices or "")),
         )
         return Host(ports, _configured(resolved.settings))

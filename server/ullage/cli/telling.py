@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ullage.cli.output import Out
 from ullage.core.money import in_dollars
-from ullage.editors.methods import COMPACTION, OCCUPANCY, SESSION_UPDATE
+from ullage.editors.methods import COMPACTION, OCCUPANCY, SESSION_UPDATE, WARNING
 
 Params = dict[str, Any]
 
@@ -75,6 +75,8 @@ class Words:
                 self._occupied(params)
             case _ if method == COMPACTION:
                 self._compaction(params)
+            case _ if method == WARNING:
+                self._aside(f"warning     {params['warning']['message']}")
             case _:
                 pass
 

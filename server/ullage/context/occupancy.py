@@ -109,12 +109,17 @@ def _reserve(window: int) -> int:
     return min(window // BOUNDS.reserve_window_part, max(BOUNDS.reserve_least, min(tenth, BOUNDS.reserve_most)))
 
 
-def session_budget(config: Config, card: ModelCard) -> Budget:
-    """The budget of a session: its own window before the model's; the model's output cap before its own."""
+def session_budget(config: Config, card: ModelCard, tier: int | None = None) -> Budget:
+    """The budget of a session: its own window before the model's; the model's output cap before its own.
+
+    No window is taken as larger than `tier`, from which on a provider asks a higher price.
+    """
     cap = card.output_cap if card.output_cap is not None else config.output_cap
-    if config.window is not None:
-        return budget(config.window, "setting", cap)
-    return budget(card.window, card.window_source, cap)
+    own = config.window is not None
+    window, source = (config.window, "setting") if own else (card.window, card.window_source)
+    if tier is not None and (window is None or window > tier):
+        window, source = tier, "price_tier"
+    return budget(window, source, cap)
 
 
 def phase(used: int, budget: Budget) -> Phase:

@@ -18,13 +18,15 @@ from ullage.core.state import Breaker
 
 BREAKER_OPEN = "breaker_open"
 """Why the model's summary was not used where it was not even asked for."""
+CAP_REACHED = "cap_reached"
+"""Why a request was not sent that would have passed a cap on spending; the model has no part in it."""
 CONTEXT_CHANGED = "context_changed"
 """Why a replacement is refused whose plan was made against another revision."""
 
 
 def breaker_after(breaker: Breaker, failure: str | None, at: int) -> Breaker:
     """The breaker after a compaction in which a model's summary was given up; None where none was asked for."""
-    if failure in (None, BREAKER_OPEN, CONTEXT_CHANGED):
+    if failure in (None, BREAKER_OPEN, CAP_REACHED, CONTEXT_CHANGED):
         return breaker
     return replace(breaker, failures=breaker.failures + 1, at=at)
 

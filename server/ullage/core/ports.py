@@ -113,6 +113,11 @@ class Provider(Protocol):
 class Summariser(Protocol):
     """Writes a ledger for a compaction. Without one the deterministic digest is the strategy itself."""
 
+    @property
+    def name(self) -> str:
+        """The model that is asked."""
+        ...
+
     async def summarise(self, request: Request) -> Answer:
         """One sample.
 

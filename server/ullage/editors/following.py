@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from ullage.editors import mapping
 from ullage.editors.limits import Limits
-from ullage.editors.methods import COMPACTION, OCCUPANCY, SESSION_UPDATE
+from ullage.editors.methods import COMPACTION, OCCUPANCY, SESSION_UPDATE, WARNING
 from ullage.editors.payloads import Payload
-from ullage.sessions.notices import Compacted, Delta, DeltaKind, Notice, Occupied, Retried, Updated, occupied
+from ullage.sessions.notices import Compacted, Delta, DeltaKind, Notice, Occupied, Retried, Updated, Warned, occupied
 from ullage.wire.transport import Coalesce
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ class Following:
                 self._occupancy(session_id, notice)
             case Compacted():
                 self._notify(COMPACTION, _dumped(mapping.compaction_payload(session_id, notice)))
+            case Warned(report):
+                self._notify(WARNING, _dumped(mapping.warning_payload(session_id, report)))
             case _:
                 assert_never(notice)
 

@@ -363,6 +363,11 @@ def error_payload(error: ErrorReport | None) -> base.ErrorPayload | None:
     return None if error is None else _error(error)
 
 
+def warning_payload(session_id: str, report: ErrorReport) -> context.WarningPayload:
+    """Something to know."""
+    return context.WarningPayload(session_id=session_id, warning=_error(report))
+
+
 def _error(error: ErrorReport) -> base.ErrorPayload:
     return base.ErrorPayload(code=error.code, message=error.message, hint=error.hint, data=dict(error.data))
 

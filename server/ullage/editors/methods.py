@@ -46,6 +46,7 @@ def _method(name: str, params: type[base.Payload], result: type[base.Payload], d
 SESSION_UPDATE: Final = PREFIX + "session/update"
 OCCUPANCY: Final = PREFIX + "context/occupancy"
 COMPACTION: Final = PREFIX + "context/compaction"
+WARNING: Final = PREFIX + "session/warning"
 PERMISSION: Final = PREFIX + "permission/request"
 COMPACT_COMMAND: Final = "ullage.compact"
 FORK_COMMAND: Final = "ullage.fork"
@@ -99,6 +100,7 @@ METHODS: Final = (
 NOTIFICATIONS: Final = (
     Notification(SESSION_UPDATE, update.SessionUpdate, "Something happened in a session that the client opened."),
     Notification(OCCUPANCY, context.OccupancyPayload, "The one number changed."),
+    Notification(WARNING, context.WarningPayload, "Something to know that stops nothing, such as a day's cap."),
     Notification(COMPACTION, context.CompactionPayload, "A compaction got further."),
 )
 """Server to client."""

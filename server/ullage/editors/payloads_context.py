@@ -63,6 +63,13 @@ class CompactionPayload(Payload):
     error: ErrorPayload | None = Field(description="Why not; comes with `failed` and `skipped`.")
 
 
+class WarningPayload(Payload):
+    """Something a person should know, which stops nothing."""
+
+    session_id: SessionId
+    warning: ErrorPayload
+
+
 class CategoryPayload(Payload):
     """A share of the next request."""
 

@@ -232,6 +232,10 @@ class AnthropicSummariser:
     def __init__(self, provider: Anthropic) -> None:
         self._provider = provider
 
+    @property
+    def name(self) -> str:
+        return self._provider.card.name
+
     async def summarise(self, request: Request) -> Answer:
         async for event in self._provider.stream(_portable(request, self._provider.card.name)):
             if isinstance(event, Answer):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
+from ullage.core.breaker import CAP_REACHED
 from ullage.core.commands import Assemble, Summarise
 from ullage.core.context import RestoredFile
 from ullage.core.errors import ErrorReport, StorageFailed, UllageError
@@ -26,6 +27,7 @@ from ullage.core.inputs import (
     OutputStarted,
     PermissionAnswered,
     ProviderFailed,
+    SampleFailed,
     Stopped,
     ToolFinished,
 )
@@ -34,7 +36,7 @@ from ullage.core.ports import Answer, Blobs, ProviderFailure, ReasoningDelta, Re
 from ullage.core.requests import Request
 from ullage.core.state import State
 from ullage.sessions.engine import Engine, ResultsBudget
-from ullage.sessions.notices import Delta, DeltaKind, Notice, Retried
+from ullage.sessions.notices import Delta, DeltaKind, Notice, Retried, Warned
 from ullage.sessions.ports import Ask, Ports
 from ullage.sessions.sampling import sample
 from ullage.sessions.tasks import Tasks
@@ -163,7 +165,10 @@ class Effects:
         self._tasks.start(self._sample(command))
 
     async def _sample(self, command: Summarise) -> None:
-        self._post(await sample(command, self._state(), self._engine, self._ports))
+        ended = await sample(command, self._state(), self._engine, self._ports)
+        if isinstance(ended, SampleFailed) and ended.error.code == CAP_REACHED:
+            self._tell(Warned(ended.error))
+        self._post(ended)
 
     # --- tools ---
 

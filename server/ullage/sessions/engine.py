@@ -36,7 +36,9 @@ from ullage.core.context import (
     CompactionPlan,
     CompactionReport,
     HandoffFirst,
+    Impossible,
     Occupancy,
+    Proceed,
     Replacement,
     RestoredFile,
     StepPlan,
@@ -54,13 +56,13 @@ from ullage.core.events import (
     ResultReceived,
     UsageBooked,
 )
-from ullage.core.messages import BlobRef, Message, ToolCall, Usage
-from ullage.core.money import cost
+from ullage.core.messages import BlobRef, Message, ToolCall
 from ullage.core.ports import ModelCard, Provider, Summariser, TokenCounter, Tools, ToolSpec
 from ullage.core.requests import Request, RequestTool
 from ullage.core.state import MessageItem, State
 from ullage.sessions.ports import Limits, Ports
 from ullage.sessions.prompt import system_prompt
+from ullage.sessions.spending import Spending
 
 
 class Engine:
@@ -71,6 +73,7 @@ class Engine:
         self._system = system_prompt(root)
         self._profile: Profile = ULLAGE
         self._memo = Memo()
+        self.spending = Spending(ports)
         self._fixed: tuple[object, FixedPart] | None = None
 
     # --- what the session works with ---
@@ -108,7 +111,7 @@ class Engine:
         return self.provider(state).card
 
     def _budget(self, state: State) -> Budget:
-        return session_budget(state.facts.config, self._card(state))
+        return session_budget(state.facts.config, self._card(state), self._ports.price_tier)
 
     def _request_tools(self) -> tuple[RequestTool, ...]:
         return tuple(request_tool(spec) for spec in self.specs.values())
@@ -132,7 +135,7 @@ class Engine:
 
     def plan_step(self, state: State) -> StepPlan:
         """What comes before the next provider call."""
-        return plan_step(
+        planned = plan_step(
             state,
             self._fixed_part(),
             self._budget(state),
@@ -143,6 +146,11 @@ class Engine:
             cold=cache_expired(state.facts, self._ports.clock(), self._cache_ms(state)),
             limits=self.limits.context,
         )
+        if not isinstance(planned, Proceed):
+            return planned
+        now = planned.occupancy
+        refused = self.spending.refusal(state, now.used, _most_output(now), self._card(state).name)
+        return planned if refused is None else Impossible(now, refused)
 
     def _cache_ms(self, state: State) -> int | None:
         """How long the provider's cache lasts: as the profile has it, as it was set, as the provider says."""
@@ -159,7 +167,7 @@ class Engine:
 
     def build(self, state: State, now: Occupancy) -> Built:
         """That request with what had to be left out of it."""
-        reserve = now.budget.reserve or _UNKNOWN_RESERVE
+        reserve = _most_output(now)
         tools, limits = self._request_tools(), self.limits.context
         return build(state, self._system, tools, self._card(state), reserve, now, self._memo, limits)
 
@@ -179,20 +187,17 @@ class Engine:
         """The event with its message counted and its call priced; the machine leaves that to us."""
         match event:
             case AnswerReceived() if not event.encoding:
-                return replace(event, **self._counted(event.message), cost=self._cost(event.usage, event.model))
+                return replace(event, **self._counted(event.message), cost=self.spending.cost(event.usage, event.model))
             case PromptQueued() | PromptEdited() | ResultReceived() if not event.encoding:
                 return replace(event, **self._counted(event.message))
             case UsageBooked() if event.cost is None:
-                return replace(event, cost=self._cost(event.usage, event.model))
+                return replace(event, cost=self.spending.cost(event.usage, event.model))
             case _:
                 return event
 
     def _counted(self, message: Message) -> dict[str, Any]:
         counter = self.counter
         return {"tokens": count_message(message, counter), "encoding": counter.encoding}
-
-    def _cost(self, usage: Usage, model: str) -> int | None:
-        return cost(usage, self._ports.price(model))
 
     def recount(self, state: State) -> tuple[tuple[str, int], ...]:
         """New counts of messages, waiting ones too, that were counted by another encoding than today's."""
@@ -281,6 +286,10 @@ class Engine:
 
 _UNKNOWN_RESERVE = 8_192
 """Output tokens asked for where the window, and so the reserve, is not known."""
+
+
+def _most_output(now: Occupancy) -> int:
+    return now.budget.reserve or _UNKNOWN_RESERVE
 
 
 def _strategy(command: Assemble) -> Strategy:

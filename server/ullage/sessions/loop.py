@@ -81,6 +81,7 @@ from ullage.sessions.notices import (
     Timing,
     TurnOutcome,
     Updated,
+    Warned,
     occupied,
 )
 from ullage.sessions.permissions import decide
@@ -250,6 +251,8 @@ class SessionLoop:
                 built = engine.build(self.state, occupancy)
                 if built.left_out:
                     self._append((ImagesLeftOut(turn_id, step, built.left_out),))
+                for report in engine.spending.warnings(self.state, built.request):
+                    self._tell_in_order(Warned(report))
                 effects.call_provider(f"{turn_id}/{step}/a", built.request)
             case DecideCalls(calls):
                 return (CallsDecided(decide(calls, engine.specs, self.state.facts.config.permission_mode)),)
@@ -289,6 +292,7 @@ class SessionLoop:
             if isinstance(entry.event, TurnStarted):
                 self._began = (time.monotonic(), self._effects.model_seconds, self.state.facts.steps)
             self._publish(entry)
+            self._engine.spending.book(entry)
         self._effects.forget_live(self.state)
         self._tell_occupancy()
 

@@ -66,6 +66,13 @@ def occupied(occupancy: Occupancy, facts: Facts) -> Occupied:
     return Occupied(occupancy, facts.turn_totals, facts.summary_totals)
 
 
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something a person should know, which stops nothing. Never logged."""
+
+    report: ErrorReport
+
+
 class CompactionStatus(StrEnum):
     STARTED = "started"
     SUMMARISING = "summarising"
@@ -90,7 +97,7 @@ class Compacted:
     error: ErrorReport | None = None
 
 
-Notice = Updated | Delta | Retried | Occupied | Compacted
+Notice = Updated | Delta | Retried | Occupied | Compacted | Warned
 Listener = Callable[[str, Notice], None]
 """Called on the loop with the session id; must not block."""
 

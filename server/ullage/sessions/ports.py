@@ -13,6 +13,7 @@ import ullage.context.limits
 import ullage.core.limits
 import ullage.tools.limits
 import ullage.workspace.limits
+from ullage.context.caps import Caps
 from ullage.core.inputs import Allowed, Denied
 from ullage.core.messages import ToolCall
 from ullage.core.money import Price
@@ -65,5 +66,8 @@ class Ports:
     ticks: Callable[[], float] = time.monotonic
     """Seconds that only ever grow."""
     keys: Keys = field(default_factory=Keys)
+    caps: Caps = field(default_factory=Caps)
+    price_tier: int | None = None
+    """Tokens that a window is taken as at most, because more of it would cost more."""
     price: Callable[[str], Price | None] = field(default=lambda model: None)
     """What the tokens of the named model cost, where that is known."""

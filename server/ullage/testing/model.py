@@ -257,6 +257,10 @@ class ScriptedSummariser:
         """All that it was asked, oldest first."""
         return self.model.requests
 
+    @property
+    def name(self) -> str:
+        return self.model.card.name
+
     async def summarise(self, request: Request) -> Answer:
         async for event in self.model.stream(request):
             if isinstance(event, Answer):
