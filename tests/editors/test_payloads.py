@@ -18,7 +18,7 @@ from ullage.core.context import Reason, Strategy
 from ullage.core.events import Entry
 from ullage.core.messages import Message, Op, Role, Text, ToolCall, ToolFacts, ToolResult, Usage
 from ullage.core.views import Shown, ShownAnswer, ShownResult, client_view
-from ullage.editors import mapping
+from ullage.editors import mapping, mapping_context
 from ullage.editors import payloads as base
 from ullage.editors import payloads_context as context
 from ullage.editors import payloads_session as session
@@ -214,7 +214,7 @@ def test_every_shown_kind_has_its_own_wire_kind() -> None:
 @settings(derandomize=True, max_examples=50, deadline=None)
 @given(strategies.occupancies, strategies.totals)
 def test_occupancy_round_trips(occupancy: Any, totals: Any) -> None:
-    payload = mapping.occupancy_payload("s", Occupied(occupancy, totals, totals))
+    payload = mapping_context.occupancy_payload("s", Occupied(occupancy, totals, totals))
     check_round_trip(payload)
     assert (payload.used, payload.window, payload.hidden) == (
         occupancy.used,
@@ -232,7 +232,9 @@ def test_occupancy_round_trips(occupancy: Any, totals: Any) -> None:
     st.none() | strategies.errors,
 )
 def test_compaction_round_trips(status: Any, reason: Any, strategy: Any, report: Any, error: Any) -> None:
-    check_round_trip(mapping.compaction_payload("s", Compacted(status, reason, "ullage", strategy, report, error)))
+    check_round_trip(
+        mapping_context.compaction_payload("s", Compacted(status, reason, "ullage", strategy, report, error))
+    )
 
 
 def test_delta_round_trips() -> None:

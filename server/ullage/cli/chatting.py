@@ -19,7 +19,7 @@ from ullage.core.errors import BadInput, ErrorReport, SessionUnavailable, Ullage
 from ullage.core.events import PromptMode, SessionConfigured
 from ullage.core.messages import Part, Text
 from ullage.core.views import ShownAnswer, ShownPrompt
-from ullage.editors import mapping
+from ullage.editors import mapping, mapping_context
 from ullage.editors.following import Following
 from ullage.editors.limits import Limits
 from ullage.editors.protocol import PREFIX
@@ -220,7 +220,9 @@ class Chat:
                 ask_id = new_session_id(serve.now())
                 self._start(ask_id, self._compact(ask_id, rest))
             case "inspect":
-                self._lines(inspection(mapping.inspect_payload(self._actor.inspect()).model_dump(by_alias=True)))
+                self._lines(
+                    inspection(mapping_context.inspect_payload(self._actor.inspect()).model_dump(by_alias=True))
+                )
             case "fork":
                 self._check_idle()
                 await self._change_to(self._fork())

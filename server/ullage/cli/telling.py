@@ -76,7 +76,7 @@ class Words:
             case _ if method == COMPACTION:
                 self._compaction(params)
             case _ if method == WARNING:
-                self._aside(f"warning     {params['warning']['message']}")
+                self.aside(f"warning     {params['warning']['message']}")
             case _:
                 pass
 

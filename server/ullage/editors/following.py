@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
-from ullage.editors import mapping
+from ullage.editors import mapping, mapping_context
 from ullage.editors.limits import Limits
 from ullage.editors.methods import COMPACTION, OCCUPANCY, SESSION_UPDATE, WARNING
 from ullage.editors.payloads import Payload
@@ -99,7 +99,7 @@ class Following:
             case Occupied():
                 self._occupancy(session_id, notice)
             case Compacted():
-                self._notify(COMPACTION, _dumped(mapping.compaction_payload(session_id, notice)))
+                self._notify(COMPACTION, _dumped(mapping_context.compaction_payload(session_id, notice)))
             case Warned(report):
                 self._notify(WARNING, _dumped(mapping.warning_payload(session_id, report)))
             case _:
@@ -123,7 +123,7 @@ class Following:
         self._notify(SESSION_UPDATE, _dumped(mapping.delta_payload(session_id, delta)), Coalesce(key, join_deltas))
 
     def _occupancy(self, session_id: str, notice: Occupied) -> None:
-        payload = mapping.occupancy_payload(session_id, notice)
+        payload = mapping_context.occupancy_payload(session_id, notice)
         self._notify(OCCUPANCY, _dumped(payload), Coalesce(session_id, newest))
 
 

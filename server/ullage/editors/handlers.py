@@ -14,7 +14,7 @@ from ullage.core.commands import CompactionOutcome
 from ullage.core.errors import BadInput
 from ullage.core.events import PromptMode, SessionConfigured, Stop
 from ullage.core.messages import Part, Text
-from ullage.editors import mapping
+from ullage.editors import mapping, mapping_context
 from ullage.editors import payloads as base
 from ullage.editors import payloads_context as context
 from ullage.editors import payloads_session as session
@@ -178,7 +178,7 @@ class Handlers:
         """The number is told as well: the rank table may have made it better since it was last told."""
         actor = self.host.actor(params.session_id)
         self._following.tell_occupancy(actor)
-        return mapping.inspect_payload(actor.inspect())
+        return mapping_context.inspect_payload(actor.inspect())
 
     async def _auth(self, params: base.AuthParams) -> base.AuthPayload:
         key = None if params.key is None else params.key.get_secret_value()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
-from ullage.core.context import CompactionReport, Occupancy, Pin
+from ullage.core.context import CompactionReport, Pin
 from ullage.core.errors import ErrorReport
 from ullage.core.events import (
     DamageAccepted,
@@ -46,11 +46,11 @@ from ullage.editors import payloads_context as context
 from ullage.editors import payloads_session as session
 from ullage.editors import payloads_update as update
 from ullage.editors.limits import Limits
-from ullage.sessions.notices import Compacted, CompactionAnswer, Delta, Occupied, Retried, TurnOutcome
+from ullage.sessions.notices import CompactionAnswer, Delta, Retried, TurnOutcome
 
 if TYPE_CHECKING:
     from ullage.sessions.actor import SessionActor
-    from ullage.sessions.inspection import CompactionPreview, Inspection
+    from ullage.sessions.inspection import CompactionPreview
     from ullage.storage.index import SessionSummary
 
 P = TypeVar("P", bound=base.Payload)
@@ -115,7 +115,7 @@ def _durable(what: ShownWhat, limits: Limits) -> update.DurableUpdate:
         case ShownCompactionFailure(reason, error):
             return update.CompactionFailedUpdate(reason=reason, error=_error(error))
         case ShownPin(pin):
-            return update.PinnedUpdate(pin_id=pin.pin_id, message_id=_pinned(pin), role=pin.role, text=pin.text)
+            return update.PinnedUpdate(pin_id=pin.pin_id, message_id=pinned_message(pin), role=pin.role, text=pin.text)
         case ShownPinGone(pin_id):
             return update.UnpinnedUpdate(pin_id=pin_id)
         case ShownOmission(seqs, reason, tokens):
@@ -198,7 +198,8 @@ def _cut(texts: Sequence[str], limits: Limits) -> list[tuple[str, int]]:
     return pieces
 
 
-def _pinned(pin: Pin) -> str | None:
+def pinned_message(pin: Pin) -> str | None:
+    """The message that is pinned; None for a text that was typed."""
     return None if pin.typed else pin.pin_id
 
 
@@ -226,75 +227,6 @@ def _repair(event: LogRepaired | DamageAccepted) -> update.RepairedUpdate | upda
             return update.DamageAcceptedUpdate(ranges=ranges)
         case _:
             assert_never(event)
-
-
-# --- context ---
-
-
-def occupancy_payload(session_id: str, notice: Occupied) -> context.OccupancyPayload:
-    """The one number."""
-    figures, spent = _figures(notice.occupancy), notice.turns + notice.summaries
-    return context.OccupancyPayload(
-        session_id=session_id,
-        totals=_totals(notice.turns),
-        cost=spent.cost,
-        unpriced=spent.calls - spent.priced,
-        **dict(figures),
-    )
-
-
-def _figures(occupancy: Occupancy) -> context.OccupancyFigures:
-    budget = occupancy.budget
-    return context.OccupancyFigures(
-        used=occupancy.used,
-        estimated=occupancy.estimated,
-        source=occupancy.source,
-        fixed=occupancy.fixed,
-        hidden=occupancy.hidden,
-        phase=occupancy.phase,
-        window=budget.window,
-        window_source=budget.window_source,
-        reserve=budget.reserve,
-        input_budget=budget.input_budget,
-        handoff_line=budget.handoff_line,
-        compaction_line=budget.compaction_line,
-    )
-
-
-def compaction_payload(session_id: str, notice: Compacted) -> context.CompactionPayload:
-    """Where a compaction stands."""
-    return context.CompactionPayload(
-        session_id=session_id,
-        status=notice.status,
-        reason=notice.reason,
-        profile=notice.profile,
-        strategy=notice.strategy,
-        report=None if notice.report is None else report_payload(notice.report),
-        error=error_payload(notice.error),
-    )
-
-
-def inspect_payload(found: Inspection) -> context.InspectResult:
-    """What fills the window."""
-    return context.InspectResult(
-        occupancy=_figures(found.occupancy),
-        categories=tuple(context.CategoryPayload(name=name, tokens=tokens) for name, tokens in found.categories),
-        biggest=tuple(
-            context.BiggestPayload(seq=item.seq, message_id=item.message_id, category=item.category, tokens=item.tokens)
-            for item in found.biggest
-        ),
-        checkpoints=tuple(
-            context.CheckpointPayload(seq=each.seq, at=each.at, report=report_payload(each.report))
-            for each in found.checkpoints
-        ),
-        pins=tuple(
-            context.PinPayload(pin_id=pin.pin_id, message_id=_pinned(pin), role=pin.role, text=pin.text, tokens=tokens)
-            for pin, tokens in found.pins
-        ),
-        turn_totals=_totals(found.turn_totals),
-        summary_totals=_totals(found.summary_totals),
-        handoff=found.handoff,
-    )
 
 
 # --- answers ---
@@ -328,7 +260,7 @@ def prompt_payload(turn_id: str, outcome: TurnOutcome) -> session.PromptResult:
         turn_id=turn_id,
         stop=outcome.stop,
         error=error_payload(outcome.error),
-        totals=_totals(outcome.totals),
+        totals=totals_payload(outcome.totals),
         timing=_mirror(session.TimingPayload, outcome.timing),
     )
 
@@ -392,7 +324,8 @@ def _usage(usage: Usage) -> base.UsagePayload:
     return base.UsagePayload(**{name: count if type(count) is int else None for name, count in counts.items()})
 
 
-def _totals(totals: Totals) -> base.TotalsPayload:
+def totals_payload(totals: Totals) -> base.TotalsPayload:
+    """What was paid."""
     return _mirror(base.TotalsPayload, totals)
 
 
