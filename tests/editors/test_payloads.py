@@ -150,6 +150,7 @@ TEXT_THAT_LEAVES = {
     "TurnEndedUpdate": "turn_id",
     "TurnStartedUpdate": "turn_id",
     "UnpinnedUpdate": "pin_id",
+    "WarningPayload": "session_id",
 }
 """Each model the server sends, and its fields of text. Whoever adds one says here that no handoff can stand in it: what
 stands in these comes from shown events, errors, settings and names alone."""
