@@ -13,10 +13,11 @@ from tests.context.test_handoff import VALID
 
 from ullage.context import request as building
 from ullage.context.occupancy import occupancy
-from ullage.context.request import NO_BEGINNING, NO_OUTPUT, UNANSWERED, Built, Memo, build, render, request_images
+from ullage.context.request import NO_BEGINNING, NO_OUTPUT, Built, Memo, build, render, request_images
 from ullage.core.context import Replacement, RestoredFile, Word
 from ullage.core.events import ImagesMissing
 from ullage.core.messages import (
+    UNANSWERED,
     BlobRef,
     Image,
     Message,

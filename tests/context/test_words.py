@@ -73,3 +73,48 @@ def test_what_a_statement_is(text: str, is_statement: bool) -> None:
 )
 def test_acts_of_known_agents(name: str, arguments: str, output: str, facts: ToolFacts) -> None:
     assert facts_of(ToolCall("c", name, arguments), ToolResult("c", output)) == facts
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Never push the tag to a mirror.", "Never push tag to mirror"),
+        ("The next step is to mend the parser.", "next step to mend the parser"),
+        ("NOTE: The region of our database: the one in the east.", "NOTE: region of database: the one in the east"),
+        ("What is the", "What the"),
+        ("the first line\nis the second.", "first line\nsecond."),
+    ],
+)
+def test_a_terse_statement_keeps_to_the_letter_what_it_says_of_its_subject(text: str, told: str) -> None:
+    assert terse(text) == told
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("Launch date must stay 2027-03-01.", "The launch date moved, it is now 2027-05-09."),
+        ("NOTE: use the blue cluster", "NOTE: that cluster was replaced by the green one"),
+        ("The next release step must be packing.", "The next release step must be signing, by all of us together."),
+    ],
+)
+def test_a_statement_is_not_kept_without_the_later_one_that_replaces_it(earlier: str, later: str) -> None:
+    """The kit's `stale_only`: the old value of something and not its new one."""
+    others = [f"Never open port {number * 111} on host {name}." for number, name in enumerate("abcdefghijkl")]
+    said = [Word(str(place), text) for place, text in enumerate([earlier, *others, later, "ok"])]
+    shorter = {earlier, terse(earlier)}
+    for room in range(5, 260):
+        kept = {word.text for word in chosen(said, room, COUNTER)}
+        assert not kept & shorter or kept & {later, terse(later)}, room
+    assert later in {word.text for word in chosen(said, 10_000, COUNTER)}
+
+
+def test_statements_of_two_subjects_are_both_kept() -> None:
+    """One common word makes no subject."""
+    short, long = "Never push.", "Only push images to a registry that must exist and that somebody of ours has seen."
+    kept = {word.text for word in chosen([Word("0", short), Word("1", long), Word("2", "ok")], 20, COUNTER)}
+    assert kept == {short, "ok"}
+    said = ["Never push to the main branch of ours.", "Never push to anybody's registry of images."]
+    talk = [f"so let us look at it {n}" for n in range(30)]
+    words = [Word(str(place), text) for place, text in enumerate([*said, *talk])]
+    kept = {word.text for word in chosen(words, 60, COUNTER)}
+    assert {terse(text) for text in said} <= kept | {terse(text) for text in kept}

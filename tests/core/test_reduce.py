@@ -45,6 +45,7 @@ from ullage.core.events import (
 )
 from ullage.core.limits import BOUNDS
 from ullage.core.messages import (
+    UNANSWERED,
     BlobRef,
     Message,
     Op,
@@ -99,8 +100,10 @@ def answer(
     return AnswerReceived(turn_id, number, message, 5, "test", usage, stop, "model")
 
 
-def result(call_id: str, facts: ToolFacts | None = None, *, is_error: bool = False, **more: object) -> ResultReceived:
-    given = ToolResult(call_id, "out", is_error, facts or ToolFacts(Op.OTHER), **more)  # type: ignore[arg-type]
+def result(
+    call_id: str, facts: ToolFacts | None = None, *, text: str = "out", is_error: bool = False, **more: object
+) -> ResultReceived:
+    given = ToolResult(call_id, text, is_error, facts or ToolFacts(Op.OTHER), **more)  # type: ignore[arg-type]
     turn_id = call_id.split("/")[0]
     return ResultReceived(turn_id, 1, Message(f"{call_id}/r", Role.TOOL, (given,), turn_id), 6, "test")
 
@@ -422,7 +425,7 @@ def test_the_first_prompt_gives_the_title_and_a_name_keeps_it() -> None:
 
 
 def test_files_commands_and_errors_are_learned_from_results() -> None:
-    calls = [f"t1/1/c{n}" for n in range(4)]
+    calls = [f"t1/1/c{n}" for n in range(5)]
     state = check_events(
         *started(),
         step(),
@@ -431,6 +434,7 @@ def test_files_commands_and_errors_are_learned_from_results() -> None:
         result(calls[1], ToolFacts(Op.READ, ("a.py", "b.py"))),
         result(calls[2], ToolFacts(Op.RUN, command="make", exit_code=2, detail="2 failed")),
         result(calls[3], ToolFacts(Op.READ, ("gone.py",)), is_error=True),
+        result(calls[4], text=UNANSWERED, is_error=True),  # which says nothing about what went wrong
     )
     facts = state.facts
     assert [(f.path, f.written) for f in facts.files] == [("a.py", True), ("b.py", False)]

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.importers.samples import COUNTER, PNG, Claude, claude_code, codex, lines, pi, pi_message, text, use
 
-from ullage.context.request import UNANSWERED
 from ullage.core.errors import BadInput
 from ullage.core.events import AnswerReceived, CheckpointCommitted, Event, Stop, TurnEnded, Unknown, UsageBooked
-from ullage.core.messages import Image, Message, Op, Reasoning, Role, Text, ToolResult
+from ullage.core.messages import UNANSWERED, Image, Message, Op, Reasoning, Role, Text, ToolResult
 from ullage.core.reduce import fold, resume
 from ullage.core.state import MessageItem
 from ullage.importers import claude_code as claude_code_format

@@ -91,7 +91,7 @@ def assemble(
     model's ledger. Without one the digest is the ledger, and what a model wrote at an earlier compaction is kept.
     """
     source = cut_source(state, plan.source_seq)
-    terse = plan.target < BOUNDS.terse_target
+    terse = plan.target <= BOUNDS.terse_target
     shares = TERSE_SHARES if terse else profile.shares
     carried = tuple(sound(source.carried, counter))
     task = _task(state, carried)
@@ -104,9 +104,11 @@ def assemble(
     draft.put(records=newest_records(state.facts.records, draft.share(plan, shares.records), counter))
     draft.put(pins=())
     draft.put(pins=fitted_pins(pins, draft.share(plan, shares.pins), counter))
-    draft.put(words=tuple(chosen(words, draft.share(plan, shares.words), counter)))
-    facts = digest(state, draft.share(plan, shares.digest), counter, limits, terse=terse)
+    touched = draft.share(plan, shares.digest, shares.small_digest, BOUNDS.small_digest)
+    facts = digest(state, touched, counter, limits, terse=terse)
     draft.put(ledger=ledger_text("", facts))
+    room = draft.share(plan, shares.words, shares.small_words, BOUNDS.small_words)
+    draft.put(words=tuple(chosen(words, room, counter)))
     draft.put(files=tuple(_fitted(files, draft.share(plan, shares.files), counter)))
     if text := summary if summary is not None else _earlier_summary(source):
         exact = (*(record.payload for record in state.facts.records), *(pin.text for pin in state.facts.pins))
@@ -123,7 +125,7 @@ def assemble(
     tail = tuple(_pointing(tail, draft.made.pins, counter))
     draft.put(tail=tail, words=())
     said = [word for word in words if word.message_id not in in_tail]
-    draft.put_words(said, draft.share(plan, shares.words), terse=terse)
+    draft.put_words(said, min(draft.left, room), terse=terse)
     return _within(replace(draft.made, tail=(*tail, *carried)), plan.target, counter)
 
 
@@ -157,9 +159,10 @@ class _Draft:
     def left(self) -> int:
         return max(0, self.room - self.made.tokens)
 
-    def share(self, plan: CompactionPlan, percent: int) -> int:
-        """A part's share of the whole, or what is left if that is less."""
-        return min(plan.target * percent // 100, self.left)
+    def share(self, plan: CompactionPlan, percent: int, small: int = 0, most: int = 0) -> int:
+        """A part's share of the whole, or what is left if that is less. `small` percent are its share as long as that
+        is at most `most` tokens."""
+        return min(max(plan.target * percent // 100, min(plan.target * small // 100, most)), self.left)
 
 
 def _bare(

@@ -198,9 +198,9 @@ def _mandatory(state: State, floor: Least, profile: Profile, counter: TokenCount
 
 def _least(state: State, counter: TokenCounter, most: int | None) -> Least:
     """What no replacement goes below; a terse one is only made where it stays a small one."""
-    if most is not None and most < BOUNDS.terse_target:
+    if most is not None and most <= BOUNDS.terse_target:
         terse = least(state, counter, terse=True)
-        if terse.tokens < BOUNDS.terse_target:
+        if terse.tokens <= BOUNDS.terse_target:
             return terse
     return least(state, counter)
 

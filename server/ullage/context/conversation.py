@@ -18,7 +18,7 @@ from ullage.context.occupancy import count_message, fixed_part, occupancy, reque
 from ullage.context.pinning import find_message, pinning, unknown_message
 from ullage.context.profiles.ullage import ULLAGE
 from ullage.context.replacement import head_tokens
-from ullage.context.request import UNANSWERED, Memo, build, orphan_note
+from ullage.context.request import Memo, build, orphan_note
 from ullage.context.settle import ORIGIN, settled
 from ullage.core.checkpoint import VERSION
 from ullage.core.context import (
@@ -57,7 +57,7 @@ from ullage.core.events import (
     TurnEnded,
     TurnStarted,
 )
-from ullage.core.messages import Message, Role, Text, ToolResult, Usage
+from ullage.core.messages import UNANSWERED, Message, Role, Text, ToolResult, Usage
 from ullage.core.pins import message_pin, typed_pin
 from ullage.core.ports import ModelCard, TokenCounter, ToolSpec
 from ullage.core.reduce import reduce, resume

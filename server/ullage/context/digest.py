@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from ullage.context.limits import LIMITS, Limits
 from ullage.context.shorten import clip, clip_tokens
-from ullage.context.words import STATEMENT, weight
 from ullage.core.exact import HEADINGS
 from ullage.core.messages import Role
 from ullage.core.omission import whole_items
@@ -75,7 +74,7 @@ class _Page:
 def digest(state: State, most: int, counter: TokenCounter, limits: Limits = LIMITS, *, terse: bool = False) -> str:
     """The seven headings filled from facts, in at most `most` tokens (the bare headings at the least).
 
-    A `terse` one has only headings with evidence, and leaves out what the words of people say better.
+    A `terse` one has only headings with evidence, and of that only what was touched, what went wrong and what is open.
     """
     facts = state.facts
     page = _Page(counter, most, terse)
@@ -89,12 +88,13 @@ def digest(state: State, most: int, counter: TokenCounter, limits: Limits = LIMI
     read = _quoted(file.path for file in reversed(facts.files) if not file.written)
     page.add_all(_MUTATIONS, WRITTEN_TITLE, written, "files written")
     page.add_all(_MUTATIONS, READ_TITLE, read, "files read")
-    plan = last_said(state) if page.left > 0 else ""
-    if plan and (not terse or weight(plan) >= STATEMENT):
+    if terse:
+        return page.text()
+    if page.left > 0 and (plan := last_said(state)):
         page.add(_NEXT, "- Last said: " + clip_tokens(plan, min(limits.plan_tokens, max(0, page.left // 2)), counter))
     commands = [_command(fact) for fact in reversed(facts.commands)]
     page.add_all(_VERIFICATION, COMMANDS_TITLE, commands, "commands")
-    if facts.title and not terse:
+    if facts.title:
         page.add(_OBJECTIVE, f"- The session began with: {facts.title}")
     return page.text()
 

@@ -19,6 +19,10 @@ class Shares:
     """What people said, newest first, verbatim."""
     digest: int = 10
     """The part of the ledger that is made from facts."""
+    small_words: int = 40
+    small_digest: int = 25
+    """What these two are raised to in a small replacement, up to `BOUNDS.small_words` and `BOUNDS.small_digest` tokens:
+    words, paths and errors do not shrink with a window."""
     files: int = 10
     """Beginnings of recently used files. Less than 10 % of the window too, as a replacement never takes all of it."""
     summary: int = 50
@@ -144,13 +148,18 @@ class Bounds:
     """Characters that any pin keeps, however small its share."""
     smallest_unit: int = 200
     """The tail of a replacement is full when fewer tokens than that are left."""
+    small_words: int = 1_600
+    """Most tokens that the words' share is raised to in a small replacement: about sixty messages of a person."""
+    small_digest: int = 800
+    """Most tokens that the digest's share is raised to in a small replacement: about fifty paths and an error."""
     terse_target: int = 1_000
-    """A replacement of fewer tokens than that is terse: headings without evidence are left out, words come first."""
+    """A replacement of at most that many tokens is terse: headings without evidence are left out, and touched files,
+    the newest error and words come before any tail."""
 
 
 SHARES = Shares()
 PRUNING = Pruning()
-TERSE_SHARES = Shares(words=100, digest=20, files=0)
+TERSE_SHARES = Shares(words=100, digest=40, files=0)
 """Of a terse replacement: a tail of a few hundred tokens tells less than what was asked for."""
 LIMITS = Limits()
 BOUNDS = Bounds()

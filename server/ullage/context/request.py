@@ -24,6 +24,7 @@ from ullage.context.pruning import MARKER
 from ullage.context.replacement import head_blocks
 from ullage.core.context import Occupancy
 from ullage.core.messages import (
+    UNANSWERED,
     BlobRef,
     Image,
     Message,
@@ -40,7 +41,6 @@ from ullage.core.ports import ModelCard
 from ullage.core.requests import Block, Request, RequestMessage, RequestTool
 from ullage.core.state import HandoffItem, Item, MessageItem, OmissionItem, ReplacementItem, State
 
-UNANSWERED = "The outcome of this call is unknown: the process ended before it was recorded. It was not run again."
 NO_OUTPUT = "(no output)"
 NO_BEGINNING = "(The conversation begins here.)"
 

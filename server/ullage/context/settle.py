@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from ullage.context.acts import facts_of
 from ullage.context.pairing import Pairing
-from ullage.context.request import UNANSWERED, orphan_note
-from ullage.core.messages import Message, Part, Role, Text, ToolCall, ToolFacts, ToolResult
+from ullage.context.request import orphan_note
+from ullage.core.messages import UNANSWERED, Message, Part, Role, Text, ToolCall, ToolFacts, ToolResult
 from ullage.core.state import MessageItem
 
 ORIGIN = "note"

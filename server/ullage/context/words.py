@@ -3,7 +3,7 @@
 Invariant: as long as they fit, all are kept verbatim. Where they do not, nothing is invented and every form but the
 verbatim one is made by leaving something out. What gives way first is talk; then the oldest statements are told
 tersely (no articles, no forms of "to be"), only as many as need be; then whole words are left out. What was said last
-is kept before what was said first, so that of two statements about one thing the later one stays.
+is kept before what was said first, and of two statements about one thing the earlier one never without the later one.
 
 A *statement* is what an agent can break or get wrong: it forbids, demands, prefers, changes something, or names a
 figure, code, date, address or person. Which words say so is common English usage, listed below; a language that the
@@ -13,6 +13,7 @@ lists do not know is told by its figures and names alone, and then by what is ne
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -28,8 +29,10 @@ LONG = 4
 """A word that takes more than one of so many parts of the room is no statement: it is a text with many."""
 COMPARED = 300
 """So many of the newest statements are compared with each other."""
+STEM = 5
+"""Two words are one when they begin with the same letters, so many of them."""
 ALIKE = 2
-"""Two statements have one subject when they share at least one of so many of the words of the shorter."""
+"""Fewer common words make no common subject, unless a label does."""
 STATEMENT_CHARS = 1_000
 """A longer text is no statement."""
 STATEMENT = 2
@@ -54,9 +57,13 @@ _NAMED = re.compile(r"\d|[$€£]\w|https?:|\w/\w|`[^`]+`|\"[^\"]+\"|\b[A-Z]{2,}
 """Figures, money, addresses, paths, quotations, capitals and names inside a sentence."""
 
 _FILLERS = re.compile(
-    r"\b(?:the|a|an|is|are|was|were|been|has|have|its|that|please|very|really|just)\s+", re.IGNORECASE
+    r"\b(?:the|a|an|is|are|was|were|been|has|have|its|our|my|your|their|we|this|that|please|very|really|just)\s+",
+    re.IGNORECASE,
 )
-"""Words that a telegram leaves out."""
+"""Words that a telegram leaves out: articles and pointing words, forms of "to be" and "have", whose a thing is,
+politeness."""
+_SAYS = re.compile(r"\b(?:is|are|was|were)\s+|:\s+", re.IGNORECASE)
+"""Behind it stands what a statement says of its subject."""
 
 
 def weight(text: str) -> int:
@@ -68,8 +75,16 @@ def weight(text: str) -> int:
 
 
 def terse(text: str) -> str:
-    """The text as a telegram would have it. Nothing is added; negations, demands, figures and names stay."""
-    short = _FILLERS.sub("", text)
+    """The text as a telegram would have it. Nothing is added; negations, demands, figures and names stay.
+
+    What a statement says of its subject (behind "is" or a colon) stays to the letter.
+    """
+    if "\n" in text:
+        return _FILLERS.sub("", text)
+    head, rest = label(text), text.removeprefix(label(text)).removesuffix(".")
+    says = _SAYS.search(rest)
+    subject, value = (rest[: says.end()], rest[says.end() :]) if says else (rest, "")
+    short = head + _FILLERS.sub("", subject) + value
     return short if short.strip() else text
 
 
@@ -82,15 +97,20 @@ class _Choice:
 
 
 def chosen(words: Iterable[Word], room: int, counter: TokenCounter) -> list[Word]:
-    """The words to keep within `room` tokens, in the order they were said. Of equal ones the newest stays."""
+    """The words to keep within `room` tokens, in the order they were said. Of equal ones the newest stays.
+
+    A statement that a later one seems to replace is not kept without that one.
+    """
     once = list({word.text: word for word in words}.values())
     found = [_choice(place, word, counter) for place, word in enumerate(once)]
     if sum(choice.tokens for choice in found) <= room:
         return [choice.word for choice in found]
-    statements = [choice for choice in found if choice.weight >= STATEMENT and choice.tokens * LONG <= room]
+    statements = [choice for choice in found if choice.weight >= STATEMENT]
+    later = _replaced(statements)
+    statements = [choice for choice in statements if choice.tokens * LONG <= room]
     kept: dict[int, _Choice] = {}
-    for choice in (*found[-1:], *_ranked(_tersely(statements, room, counter)), *reversed(found)):
-        if choice.place in kept:
+    for choice in (*found[-1:], *_ranked(_tersely(statements, room, counter), later), *reversed(found)):
+        if choice.place in kept or not kept.keys() >= later.get(choice.place, frozenset()):
             continue
         if choice.tokens > room >= LEAST:
             choice = _clipped(choice, max(LEAST, room // 2), counter)
@@ -118,36 +138,51 @@ def _choice(place: int, word: Word, counter: TokenCounter) -> _Choice:
     return _Choice(place, word, weight(word.text), counter.count(FRAMING + word.text))
 
 
-def _ranked(statements: list[_Choice]) -> list[_Choice]:
-    """The shortest first, so that most are kept; of equal ones the newest; last what a later one seems to replace."""
-    replaced = _replaced(statements)
-    return sorted(statements, key=lambda choice: (choice.place in replaced, choice.tokens, -choice.place))
+def _ranked(statements: list[_Choice], later: dict[int, frozenset[int]]) -> list[_Choice]:
+    """The shortest first, so that most are kept; of equal ones the newest; last what a later one seems to replace,
+    newest first."""
+    standing = [choice for choice in statements if choice.place not in later]
+    replaced = [choice for choice in reversed(statements) if choice.place in later]
+    return [*sorted(standing, key=lambda choice: (choice.tokens, -choice.place)), *replaced]
 
 
-def _replaced(statements: list[_Choice]) -> set[int]:
-    """Places of statements that name other figures than a later one about the same subject.
+def _replaced(statements: list[_Choice]) -> dict[int, frozenset[int]]:
+    """Places of statements to those of later ones about the same subject.
 
     A guess, so it only decides what goes first when something must.
     """
-    told = [(choice.place, _subject(choice.word.text), _figures(choice.word.text)) for choice in statements]
+    told = [_Told(choice.place, label(choice.word.text), _subject(choice.word.text)) for choice in statements]
     told = told[-COMPARED:]
-    return {
-        place
-        for index, (place, subject, figures) in enumerate(told)
-        for _, other, others in told[index + 1 :]
-        if figures != others and len(subject & other) * ALIKE >= min(len(subject), len(other)) * (ALIKE - 1) > 0
-    }
+    uses = Counter(word for one in told for word in one.subject)
+    found: dict[int, frozenset[int]] = {}
+    for index, one in enumerate(told):
+        if later := [other.place for other in told[index + 1 :] if _alike(one, other, uses)]:
+            found[one.place] = frozenset(later)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    place: int
+    label: str
+    subject: frozenset[str]
+
+
+def _alike(one: _Told, other: _Told, uses: Counter[str]) -> bool:
+    """Whether two statements share most of their words, or, under one label, a word that no third statement uses."""
+    shared = one.subject & other.subject
+    if one.label and one.label == other.label and any(uses[word] == 2 for word in shared):
+        return True
+    return len(shared) >= ALIKE and len(shared) > min(len(one.subject), len(other.subject)) // 2
 
 
 def _subject(text: str) -> frozenset[str]:
     """What a statement is about: its longer words without figures and names, and without its label."""
     words = _FILLERS.sub("", text.removeprefix(label(text))).split()
-    plain = (word.strip(".,:;!?()").lower() for word in words if not _NAMED.search(f"x {word}"))
-    return frozenset(word for word in plain if len(word) > 3 and not _RULE.fullmatch(word))
-
-
-def _figures(text: str) -> frozenset[str]:
-    return frozenset(word.strip(".,:;!?") for word in text.split()[1:] if _NAMED.search(f"x {word}"))
+    first, rest = words[:1], words[1:]
+    plain = [*first, *(word for word in rest if not _NAMED.search(f"x {word}"))]
+    said = (word.strip(".,:;!?()").lower() for word in plain)
+    return frozenset(word[:STEM] for word in said if len(word) > 3 and not _RULE.fullmatch(word))
 
 
 def _tersely(statements: list[_Choice], room: int, counter: TokenCounter) -> list[_Choice]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ullage.core.events import Entry
 from ullage.core.limits import BOUNDS
-from ullage.core.messages import Op, ToolResult
+from ullage.core.messages import UNANSWERED, Op, ToolResult
 from ullage.core.state import CommandFact, Facts, FileFact, changed
 
 
@@ -20,7 +20,7 @@ def learned(facts: Facts, entry: Entry, result: ToolResult) -> Facts:
     if known.command is not None:
         ran = CommandFact(known.command, known.exit_code, known.detail, entry.seq)
         commands = (*commands, ran)[-BOUNDS.commands_remembered :]
-    if result.is_error or known.exit_code:
+    if (result.is_error or known.exit_code) and result.text != UNANSWERED:
         error = known.detail or result.text[-500:]
     outputs = facts.outputs
     if result.full is not None and result.full not in outputs:

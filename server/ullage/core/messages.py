@@ -111,6 +111,9 @@ class ToolResult:
     images: tuple[Image, ...] = ()
 
 
+UNANSWERED = "The outcome of this call is unknown: the process ended before it was recorded. It was not run again."
+"""The text of the host's own result for a call that nobody answered."""
+
 Part = Text | Reasoning | Image | ToolCall | ToolResult | Opaque
 
 

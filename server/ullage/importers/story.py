@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from ullage.context.occupancy import budget, count_message, occupancy
-from ullage.context.request import UNANSWERED
 from ullage.context.tail import sound
 from ullage.core.checkpoint import VERSION
 from ullage.core.context import CompactionReport, Kept, Reason, Replacement, Strategy
@@ -37,7 +36,7 @@ from ullage.core.events import (
     Unknown,
     UsageBooked,
 )
-from ullage.core.messages import Image, Message, Part, Role, Text, ToolCall, ToolResult, Usage
+from ullage.core.messages import UNANSWERED, Image, Message, Part, Role, Text, ToolCall, ToolResult, Usage
 from ullage.core.ports import TokenCounter
 from ullage.core.reduce import reduce
 from ullage.core.state import MessageItem, State
