@@ -25,11 +25,12 @@ from ullage.context.pinning import find_message, pinning, search_message
 from ullage.context.profiles.ullage import ULLAGE
 from ullage.context.replacement import fitted_pins, head_blocks, pins_tokens, read_head
 from ullage.context.request import render
-from ullage.core.context import Pin, Reason, Replacement
+from ullage.core.context import Omission, OmissionReason, Pin, Reason, Replacement
 from ullage.core.errors import BadInput, ErrorReport
-from ullage.core.events import PinRemoved
+from ullage.core.events import ItemsOmitted, PinRemoved
 from ullage.core.exact import RECORD_MARK
 from ullage.core.messages import Message, Role, Text, ToolCall, ToolResult
+from ullage.core.omission import message_units
 from ullage.core.pins import ORIGIN, message_pin, typed_pin
 from ullage.core.reduce import replacement_items
 from ullage.core.requests import Request
@@ -102,6 +103,16 @@ def test_a_message_that_is_no_longer_in_view_is_told() -> None:
     tokens = log.state.tokens
     pin(log, message_pin(*first))  # it stands among the words, verbatim
     assert log.state.tokens == tokens and shown(log).count("(wish 1)") == 1
+
+
+def test_what_is_left_out_is_not_in_view() -> None:
+    """A message that was pruned before it is pinned is told; one that is pinned before is not pruned."""
+    log = long(turns=2)
+    [unit, *_] = [unit for unit in message_units(log.state.items) if unit[0].message.calls]
+    log.add(ItemsOmitted(Omission((tuple(item.seq for item in unit),), OmissionReason.MICRO, 100, 20)))
+    assert "a0.py" not in shown(log)
+    pin(log, message_pin(unit[-1].message, unit[-1].seq))
+    assert shown(log).count("The person pinned this, to be kept in view, from a tool's output:\na0.py") == 1
 
 
 def test_a_prompt_is_said_once_its_turn_took_it() -> None:

@@ -39,9 +39,9 @@ def _count_part(part: Part, counter: TokenCounter) -> int:
         case Text(text):
             return counter.count(text)
         case Reasoning(_, opaque):
-            return _count_part(opaque, counter) if opaque else 0
+            return opaque.tokens if opaque else 0
         case Opaque():
-            return -(-len(part.raw.encode()) // 4)
+            return part.tokens
         case Image():
             return BOUNDS.image_tokens
         case ToolCall():

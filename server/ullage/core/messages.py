@@ -6,7 +6,7 @@ passes text through `clean_text`, so that no lone surrogate ever reaches the log
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
@@ -35,11 +35,19 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A provider's part that we do not parse (signed reasoning, native compaction block); `raw` is JSON text."""
+    """A provider's part that we do not parse (signed reasoning, native compaction block); `raw` is JSON text.
+
+    It goes back as it came, to the same provider and model, or not at all.
+    """
 
     provider: str
     model: str
     raw: str
+
+    @property
+    def tokens(self) -> int:
+        """What it is estimated at: a quarter of its bytes."""
+        return -(-len(self.raw.encode()) // 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +151,36 @@ class Message:
         """Whether signed reasoning is part of it, which its provider wants back."""
         return any(isinstance(p, Opaque) or (isinstance(p, Reasoning) and p.opaque) for p in self.parts)
 
+    def portable(self, model: str) -> tuple[Message, int]:
+        """The message without what other models signed, and the tokens that this takes off; itself where nothing is.
+
+        Reasoning that can be read stays, unsigned.
+        """
+        gone = [opaque for part in self.parts if (opaque := _signed(part)) and opaque.model != model]
+        if not gone:
+            return self, 0
+        parts = (part if _signed(part) not in gone else _unsigned(part) for part in self.parts)
+        kept = tuple(part for part in parts if part is not None)
+        return replace(self, parts=kept), sum(opaque.tokens for opaque in gone)
+
     @property
     def text(self) -> str:
         """All text parts, joined by newlines; reasoning and tool results are not text that was said."""
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+
+def _signed(part: Part) -> Opaque | None:
+    match part:
+        case Reasoning(opaque=opaque):
+            return opaque
+        case Opaque():
+            return part
+        case _:
+            return None
+
+
+def _unsigned(part: Part) -> Part | None:
+    return Reasoning(part.text) if isinstance(part, Reasoning) and part.text else None
 
 
 def clean_text(text: str) -> str:

@@ -220,7 +220,30 @@ def _configured(state: State, entry: Entry, event: SessionConfigured) -> State:
     )
     switched = (config.model, config.profile) != (old.model, old.profile)
     revision = entry.seq if switched else state.facts.revision
-    return with_facts(state, changed(state.facts, config=config, revision=revision))
+    items = state.items if config.model in (None, old.model) else _portable(state.items, config.model)
+    return State(changed(state.facts, config=config, revision=revision), items)
+
+
+def _portable(items: AppendOnly[Item], model: str) -> AppendOnly[Item]:
+    """Items without what other models signed: it would not be sent, so it must not count, whoever answers later."""
+    kept, upto = list[Item](), 0
+    for item in items:
+        match item:
+            case MessageItem():
+                item = _portable_message(item, model)
+            case OmissionItem(left_out=left_out):
+                slim = tuple(replace(left, item=_portable_message(left.item, model)) for left in left_out)
+                item = replace(item, left_out=slim)
+            case _:
+                pass
+        upto += item.tokens
+        kept.append(item if item.upto == upto else replace(item, upto=upto))
+    return AppendOnly(kept)
+
+
+def _portable_message(item: MessageItem, model: str) -> MessageItem:
+    message, less = item.message.portable(model)
+    return replace(item, message=message, tokens=item.tokens - less) if less else item
 
 
 def _recounted(state: State, event: TokensRecounted) -> State:

@@ -18,7 +18,7 @@ from ullage.core.messages import Image, Opaque, Reasoning
 from ullage.core.ports import Answer, ModelCard, ProviderEvent, ProviderFailure, Retrying
 from ullage.core.requests import Request, RequestMessage
 from ullage.providers import anthropic_errors as errors
-from ullage.providers.anthropic_body import Bodies
+from ullage.providers.anthropic_body import Bodies, with_room
 from ullage.providers.anthropic_errors import Failed, failed, from_status
 from ullage.providers.anthropic_stream import Collector
 from ullage.providers.keys import ANTHROPIC, Keys
@@ -61,7 +61,7 @@ class Anthropic:
         self._limits, self._world = limits or Limits(), world or World()
         self._card, self._most = from_table(model)
         self._learned = False
-        self._bodies = Bodies(self._load)
+        self._bodies = Bodies(self._load, self._limits.anthropic_thinking)
         self._client: tuple[str, AsyncAnthropic] | None = None
 
     @property
@@ -87,7 +87,7 @@ class Anthropic:
             except Exception as error:
                 told = self._told(error, request.tokens)
             if told.room is not None and told.room < body["max_tokens"] and not output:
-                body = body | {"max_tokens": told.room}
+                body = with_room(body, told.room)
                 continue
             wait = self._wait(told, tried)
             if output or wait is None:

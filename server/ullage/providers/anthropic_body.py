@@ -19,6 +19,9 @@ from ullage.providers.shapes import LoadImage
 JSON = dict[str, Any]
 
 BREAKPOINT: Final = {"cache_control": {"type": "ephemeral"}}
+SIGNED: Final = ("thinking", "redacted_thinking")
+LEAST_THINKING: Final = 1_024
+"""Fewest tokens of thinking that the API takes."""
 
 
 @dataclass(slots=True)
@@ -26,6 +29,8 @@ class Bodies:
     """Makes bodies. What is remembered are the messages of the last request; it changes nothing but the time."""
 
     load: LoadImage
+    thinking: int = 0
+    """Tokens of thinking that are asked for; fewer than the API takes: none."""
     _head: tuple[object, JSON] | None = None
     _mapped: dict[int, tuple[RequestMessage, JSON]] = field(default_factory=dict)
 
@@ -33,12 +38,21 @@ class Bodies:
         """The body, without `stream`. Breakpoints: after system and tools, at the last message, and where the last
         request ended, since caches look back only 20 blocks for themselves."""
         messages = [self._message(each) for each in request.messages]
+        thinking = self._thinking(messages, request.max_output)
         self._mapped = {id(each): (each, made) for each, made in zip(request.messages, messages, strict=True)}
         for place in (-1, -3):
             if len(messages) >= -place:
                 messages[place] = _marked_message(messages[place])
         fresh = {"model": request.model, "max_tokens": request.max_output}
-        return self._head_of(request.system, request.tools) | fresh | {"messages": messages}
+        return self._head_of(request.system, request.tools) | fresh | thinking | {"messages": messages}
+
+    def _thinking(self, messages: Sequence[JSON], most: int) -> JSON:
+        """How much the model thinks. The API wants an open tool loop to begin with what it signed: where that is lost
+        (another model began, or a compaction took it), this request goes without, and the next turn's does not."""
+        tokens = min(self.thinking, most // 2)
+        if tokens < LEAST_THINKING or not _loop_is_signed(messages):
+            return {}
+        return {"thinking": {"type": "enabled", "budget_tokens": tokens}}
 
     def _message(self, message: RequestMessage) -> JSON:
         known = self._mapped.get(id(message))
@@ -54,6 +68,25 @@ class Bodies:
         return self._head[1]
 
 
+def _loop_is_signed(messages: Sequence[JSON]) -> bool:
+    """Whether each answer since a person last spoke begins with signed reasoning."""
+    for message in reversed(messages):
+        first = message["content"][0]["type"]
+        if message["role"] == "user" and first != "tool_result":
+            break
+        if message["role"] == "assistant" and first not in SIGNED:
+            return False
+    return True
+
+
+def with_room(body: JSON, room: int) -> JSON:
+    """The body for an answer of at most `room` tokens, without thinking where that would take all of it."""
+    made = body | {"max_tokens": room}
+    if "thinking" in made and made["thinking"]["budget_tokens"] >= room:
+        del made["thinking"]
+    return made
+
+
 def _head(system: str, tools: tuple[RequestTool, ...]) -> JSON:
     """What every body of a session begins with."""
     head = to_anthropic(Request("", system, tools, (), 1, 0))
@@ -67,19 +100,26 @@ def _head(system: str, tools: tuple[RequestTool, ...]) -> JSON:
 def _marked_message(message: JSON) -> JSON:
     """The message with a breakpoint at its last block; signed blocks can't bear one."""
     *before, last = message["content"]
-    if last["type"] in ("thinking", "redacted_thinking"):
+    if last["type"] in SIGNED:
         return message
     return message | {"content": [*before, last | BREAKPOINT]}
 
 
 def _encodable(message: JSON) -> JSON:
-    """Escapes in a call's arguments may stand for lone surrogates, which no body can hold."""
+    """Escapes may stand for lone surrogates, which no body can hold. What is signed is left out then, never changed."""
+    if _has_bytes(message):
+        return message
+    content = [block for block in message["content"] if block["type"] not in SIGNED or _has_bytes(block)]
+    cleaned: JSON = _cleaned(message | {"content": content})
+    return cleaned
+
+
+def _has_bytes(value: JSON) -> bool:
     try:
-        json.dumps(message, ensure_ascii=False).encode()
+        json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        cleaned: JSON = _cleaned(message)
-        return cleaned
-    return message
+        return False
+    return True
 
 
 def _cleaned(value: Any) -> Any:

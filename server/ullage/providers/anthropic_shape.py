@@ -62,11 +62,12 @@ def _block(block: Block, load_image: LoadImage) -> Iterator[dict[str, Any]]:
     match block:
         case Text(text):
             yield {"type": "text", "text": text}
-        case Reasoning(_, opaque):
-            if opaque is not None:
-                yield json.loads(opaque.raw)
-        case Opaque():
-            yield json.loads(block.raw)
+        case Reasoning(opaque=Opaque() as signed) | (Opaque() as signed):
+            # The builder looks at the model; a gateway may give two providers' models one name.
+            if signed.provider == PROVIDER:
+                yield json.loads(signed.raw)
+        case Reasoning():
+            pass
         case Image():
             yield _image(block, load_image)
         case ToolCall():

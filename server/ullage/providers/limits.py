@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`explorer_*`: how much the offline explorer reads and says; `anthropic_*`: how long a model is waited for. The
-    figures are ours."""
+    """`explorer_*`: how much the offline explorer reads and says; `anthropic_*`: how long a model is waited for, and
+    thinks. The figures are ours."""
 
     explorer_window: int = 32_000
     """Tokens of context it pretends to have; small, so that a session shows what happens when one fills."""
@@ -69,6 +69,10 @@ class Limits:
 
     anthropic_longest_wait: float = 60.0
     """Seconds of the longest wait. A provider that asks for more is not waited for: the turn ends and says so."""
+
+    anthropic_thinking: int = 0
+    """Tokens that the model is asked to think with before it answers, half of the answer's room at most; below 1,024,
+    none are asked for and the model does as it does by itself."""
 
     anthropic_connect: float = 10.0
     """Seconds that connecting may take, and asking for what is known of a model."""
