@@ -53,7 +53,7 @@ class Source(Enum):
     DEFAULT = "default"
 
 
-WORKSPACE_MAY_SET: Final = frozenset({"profile"})
+WORKSPACE_MAY_SET: Final = frozenset({"profile", "instructions"})
 """What a workspace's own file may name."""
 
 
@@ -156,10 +156,24 @@ class Settings(BaseModel):
         description="Remind the model once, between 70 % and 80 % of the input budget, to write down where it stands.",
     )
 
+    instructions: str = Field(
+        default="AGENTS.md",
+        max_length=400,
+        pattern=r"^[^/\\\x00-\x1f]*$",
+        description="Names of instruction files that the model is told of, separated by commas. They are looked for in "
+        "the root of a trusted workspace and in folders whose files are used; of one folder the first that is there "
+        "counts. A comma alone: none.",
+    )
+
     @field_validator("home")
     @classmethod
     def _absolute(cls, home: Path) -> Path:
         return home.expanduser().absolute()
+
+    @property
+    def instruction_names(self) -> tuple[str, ...]:
+        """Names of instruction files, the first that is there counts."""
+        return tuple(name for part in self.instructions.split(",") if (name := part.strip()))
 
     @field_validator("base_url")
     @classmethod

@@ -94,6 +94,7 @@ occupancies = st.builds(
 pins = st.builds(
     context.Pin, st.sampled_from(["t1/u", "t1/1/a", "pin3"]), text, st.sampled_from(messages.Role), seqs, st.booleans()
 )
+instructions = st.builds(context.Instructions, words, said, maybe | words, maybe | words)
 spoken = st.lists(st.builds(context.Word, words, text), max_size=2).map(tuple)
 replacements = st.builds(
     context.Replacement,
@@ -106,6 +107,7 @@ replacements = st.builds(
     tokens,
     st.lists(st.builds(context.ExactRecord, words, text), max_size=2).map(tuple),
     st.lists(pins, max_size=2).map(tuple),
+    st.lists(st.builds(context.KeptInstructions, seqs, instructions, tokens), max_size=1).map(tuple),
 )
 reports = st.builds(
     context.CompactionReport,
@@ -219,6 +221,7 @@ BY_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
         events.ItemsOmitted, st.builds(context.Omission, units, st.sampled_from(context.OmissionReason), tokens, tokens)
     ),
     events.ItemsRestored: st.builds(events.ItemsRestored, units),
+    events.InstructionsAdded: st.builds(events.InstructionsAdded, instructions, tokens, words),
     events.CheckpointCommitted: st.builds(
         events.CheckpointCommitted, st.sampled_from([1, 1, 1, 2]), seqs, seqs, seqs, replacements, reports, facts
     ),

@@ -29,7 +29,7 @@ from ullage.core.commands import (
     StopEffects,
     Summarise,
 )
-from ullage.core.context import Kept, Omission, OmissionReason, Reason, Replacement, Strategy
+from ullage.core.context import Kept, KeptInstructions, Omission, OmissionReason, Reason, Replacement, Strategy
 from ullage.core.events import (
     AnswerReceived,
     Event,
@@ -75,7 +75,7 @@ from ullage.core.inputs import (
 from ullage.core.messages import BlobRef, Op, Reasoning, Text, ToolCall, ToolFacts, ToolResult, Usage
 from ullage.core.omission import message_units, omission, whole_items
 from ullage.core.pins import known_pin, message_pin, typed_pin
-from ullage.core.state import MessageItem, ended_how
+from ullage.core.state import InstructionsItem, MessageItem, ended_how
 from ullage.core.turn_state import TurnState
 from ullage.core.units import units
 from ullage.testing import playbook as book
@@ -362,6 +362,8 @@ class Walk(book.Stage):
 
     def _plan_step(self) -> StepPlanned:
         facts = self.state.facts
+        if not self.broken and self._one_in(8):
+            self.record(book.instructions(f"v{facts.last_seq}"))
         if facts.attempts < 2 and self._one_in(5):
             self.due = True
             return book.compact_first()
@@ -404,7 +406,9 @@ class Walk(book.Stage):
         items = [item for item in self.state.items if isinstance(item, MessageItem)]
         cut = self.rng.choice([unit.start for unit in units([i.message for i in items])] or [0])
         tail = tuple(Kept(item.seq, item.message, item.tokens) for item in items[cut:])
-        return replace(book.replacement(f"ledger {len(self.entries)}"), tail=tail)
+        given = [item for item in self.state.items if isinstance(item, InstructionsItem)][-1:]
+        kept = tuple(KeptInstructions(item.seq, item.instructions, item.tokens) for item in given)
+        return replace(book.replacement(f"ledger {len(self.entries)}"), tail=tail, instructions=kept)
 
     # --- what must hold at the end ---
 

@@ -133,6 +133,7 @@ TEXT_THAT_LEAVES = {
     "PinnedUpdate": "pin_id message_id text",
     "PromptRemovedUpdate": "turn_id",
     "PromptResult": "turn_id",
+    "InstructionsUpdate": "path note",
     "PromptUpdate": "turn_id message_id text",
     "QueueUpdate": "held",
     "RenamedUpdate": "title",

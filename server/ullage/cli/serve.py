@@ -134,6 +134,7 @@ def make_host(
             caps=caps(resolved.settings),
             price_tier=resolved.settings.price_tier,
             price=partial(price_of, own=read_prices(resolved.settings.prices or "")),
+            instructions=resolved.settings.instruction_names,
         )
         return Host(ports, _configured(resolved.settings))
 

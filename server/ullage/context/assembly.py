@@ -1,8 +1,8 @@
 """Making a replacement from a plan: what is kept, part by part, each within its share (design 6.9).
 
 Invariant: the active task, pins, people's words and the tail are disjoint: nothing that was said stands twice, unless
-it is an exact record. What came after the plan's source is carried over whole. The same inputs give the same
-replacement.
+it is an exact record. Instruction files in force stand beside them as they were given. What came after the plan's
+source is carried over whole. The same inputs give the same replacement.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.context.digest import digest
+from ullage.context.instructions import kept as kept_instructions
+from ullage.context.instructions import kept_tokens
 from ullage.context.ledger import fit_summary, ledger_text, summary_of, without_copies
 from ullage.context.limits import BOUNDS, LIMITS, TERSE_SHARES, Limits
 from ullage.context.occupancy import count_message
@@ -84,11 +86,14 @@ def assemble(
     fence: str,
     summary: str | None = None,
     limits: Limits = LIMITS,
+    *,
+    instructions: int = 0,
 ) -> Replacement:
     """The replacement that a plan leads to, of at most `plan.target` tokens where that is possible.
 
     `files` are what was restored, newest first, each cut to its size already; `fence` is a random word; `summary` is a
-    model's ledger. Without one the digest is the ledger, and what a model wrote at an earlier compaction is kept.
+    model's ledger; `instructions` is what instruction files in force may take, in tokens. Without a summary the digest
+    is the ledger, and what a model wrote at an earlier compaction is kept.
     """
     source = cut_source(state, plan.source_seq)
     terse = plan.target <= BOUNDS.terse_target
@@ -99,6 +104,7 @@ def assemble(
     apart = {word.message_id for word in task}
     words = _words(source, {*apart, *(pin.pin_id for pin in pins)})
     bare = _bare(state, (), pins, fence, counter, terse)
+    bare = replace(bare, instructions=kept_instructions(state, instructions, counter))
     draft = _Draft(bare, plan.target - sum(kept.tokens for kept in carried), counter)
     draft.put(task=tuple(chosen(task, draft.left, counter)))
     draft.put(records=newest_records(state.facts.records, draft.share(plan, shares.records), counter))
@@ -174,7 +180,8 @@ def _bare(
 
 @dataclass(frozen=True, slots=True)
 class Least:
-    """Tokens that no replacement of the whole state goes below: the active task, a bare ledger, pins cut to the least.
+    """Tokens that no replacement of the whole state goes below: the active task, a bare ledger, pins cut to the least,
+    and what is carried of instruction files.
 
     `pins` is the pins' part of it, `whole_pins` what they take to the letter.
     """
@@ -184,12 +191,16 @@ class Least:
     whole_pins: int
 
 
-def least(state: State, counter: TokenCounter, *, terse: bool = False) -> Least:
-    """What is mandatory in a replacement of the whole state, beside exact records."""
+def least(state: State, counter: TokenCounter, *, terse: bool = False, instructions: int = 0) -> Least:
+    """What is mandatory in a replacement of the whole state, beside exact records.
+
+    Instruction files in force are part of it, in `instructions` tokens.
+    """
     task = _task(state, ())
     pins = _pins(state, task, ())
     bare = _bare(state, task, pins, "", counter, terse)
-    return Least(head_tokens(bare, counter), pins_tokens(bare.pins, counter), pins_tokens(pins, counter))
+    tokens = head_tokens(bare, counter) + kept_tokens(state, instructions, counter)
+    return Least(tokens, pins_tokens(bare.pins, counter), pins_tokens(pins, counter))
 
 
 # --- pins ---

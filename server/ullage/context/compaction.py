@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ullage.context.assembly import Least, least
 from ullage.context.handoff import HandoffState, handoff_state, handoff_tokens, planned_reminder
+from ullage.context.instructions import share
 from ullage.context.limits import BOUNDS, LIMITS, PRUNING, Limits, Pruning
 from ullage.context.occupancy import FixedPart, count_message, lines, occupancy
 from ullage.context.profiles.profile import Profile
@@ -162,7 +163,7 @@ def plan(
     if now.budget.input_budget and corrected(fixed.tokens, now.ratio) >= now.budget.compaction_line:
         return _fixed_too_large(fixed, now)
     source = state.tokens - handoff_tokens(state)
-    floor = _least(state, counter, most)
+    floor = _least(state, counter, most, share(now.budget, limits))
     if source - floor.tokens < (limits.smallest_gain if most is None else 1):
         return _nothing_to_gain(source, floor.tokens)
     bounds = _bounds(state, reason, now, source, limit, limits)
@@ -196,13 +197,13 @@ def _mandatory(state: State, floor: Least, profile: Profile, counter: TokenCount
     return target
 
 
-def _least(state: State, counter: TokenCounter, most: int | None) -> Least:
+def _least(state: State, counter: TokenCounter, most: int | None, instructions: int) -> Least:
     """What no replacement goes below; a terse one is only made where it stays a small one."""
     if most is not None and most <= BOUNDS.terse_target:
-        terse = least(state, counter, terse=True)
+        terse = least(state, counter, terse=True, instructions=instructions)
         if terse.tokens <= BOUNDS.terse_target:
             return terse
-    return least(state, counter)
+    return least(state, counter, instructions=instructions)
 
 
 def _bounds(state: State, reason: Reason, now: Occupancy, source: int, limit: int | None, limits: Limits) -> _Bounds:

@@ -88,6 +88,11 @@ class Limits:
     error_tokens: int = 400
     """Most of the newest error that a digest quotes."""
 
+    instructions_percent: int = 10
+    """Instruction files (AGENTS.md) in the context, all together, in percent of the input budget."""
+    instructions_tokens: int = 8_000
+    """The same, whatever the window; the nearest stay whole, the others are cut."""
+
     result_chars: int = 100_000
     """Largest tool result that a model sees, in characters (blade 1.6)."""
     result_percent: int = 15

@@ -39,7 +39,7 @@ from ullage.core.messages import (
 )
 from ullage.core.ports import ModelCard
 from ullage.core.requests import Block, Request, RequestMessage, RequestTool
-from ullage.core.state import HandoffItem, Item, MessageItem, OmissionItem, ReplacementItem, State
+from ullage.core.state import HandoffItem, InstructionsItem, Item, MessageItem, OmissionItem, ReplacementItem, State
 
 NO_OUTPUT = "(no output)"
 NO_BEGINNING = "(The conversation begins here.)"
@@ -206,6 +206,8 @@ def _user_blocks(item: Item, index: int, handoff: object, pairing: Pairing) -> l
             return [Text(reminder_text(record))] if record else []
         case OmissionItem():
             return [Text(MARKER)]
+        case InstructionsItem():
+            return [Text("\n\n".join(part.text for part in item.message.parts if isinstance(part, Text)))]
         case MessageItem():
             return [block for part in item.message.parts for block in _user_block(part, index, pairing)]
         case _:

@@ -21,7 +21,7 @@ def checkpoint_problem(event: CheckpointCommitted) -> str | None:
     """Why this checkpoint must not be written or restored, in words; None when it is acceptable."""
     if event.version != VERSION:
         return f"checkpoint version {event.version} is not {VERSION}"
-    messages = 1 + len(event.replacement.tail)
+    messages = 1 + len(event.replacement.instructions) + len(event.replacement.tail)
     if messages > BOUNDS.checkpoint_messages:
         return f"{messages} messages are more than {BOUNDS.checkpoint_messages}"
     size = replacement_bytes(event.replacement)
@@ -35,7 +35,9 @@ def replacement_bytes(replacement: Replacement) -> int:
     head = [replacement.ledger, *(word.text for word in (*replacement.task, *replacement.words))]
     head += [file.text for file in replacement.files] + [record.payload for record in replacement.records]
     head += [pin.text for pin in replacement.pins]
-    tail = [text for kept in replacement.tail for part in kept.message.parts for text in _part_texts(part)]
+    messages = [given.instructions.message for given in replacement.instructions]
+    messages += [kept.message for kept in replacement.tail]
+    tail = [text for message in messages for part in message.parts for text in _part_texts(part)]
     return sum(len(text.encode("utf-8", "surrogatepass")) for text in (*head, *tail))
 
 

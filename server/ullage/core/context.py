@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from ullage.core.errors import ErrorReport
 from ullage.core.messages import Message, Role
@@ -102,6 +103,48 @@ class RestoredFile:
 
 
 @dataclass(frozen=True, slots=True)
+class InstructionFile:
+    """An instruction file as it is now. `path` is relative to the root; `text` its beginning, cut where it is too long.
+
+    `sha256` is the digest of all bytes that were read, hex; None where the model gets nothing of them. `problem` is the
+    code of why, or of why it holds no longer (`WITHDRAWN`), and `why` the same in words.
+    """
+
+    path: str
+    text: str = ""
+    sha256: str | None = None
+    cut: bool = False
+    problem: str | None = None
+    why: str = ""
+
+
+WITHDRAWN: Final = frozenset({"gone", "untrusted"})
+"""Problems of a file whose word holds no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """What the model was told of one instruction file. `message` is the host's: an introduction, then the file's text.
+
+    `note` says what is missing: `cut`, or the code of why nothing of it is there.
+    """
+
+    path: str
+    message: Message
+    sha256: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptInstructions:
+    """Instructions that stand whole in a replacement, with the seq they were first given at."""
+
+    seq: int
+    instructions: Instructions
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Kept:
     """A message that stays in the tail, normalised, with the seq and token count it had."""
 
@@ -130,7 +173,7 @@ class Reason(StrEnum):
 class Replacement:
     """What the model sees instead of the source. Records, pins, task, words, files and tail are separate evidence.
 
-    `head_tokens` counts everything but the tail. `fence` is the random word that marks file text as data.
+    `head_tokens` counts everything but instructions and tail. `fence` is the random word that marks file text as data.
     """
 
     ledger: str
@@ -144,11 +187,14 @@ class Replacement:
     """Exact continuation records, oldest first."""
     pins: tuple[Pin, ...] = ()
     """Pins whose message is neither in the task nor whole in the tail, oldest first; long texts may be shortened."""
+    instructions: tuple[KeptInstructions, ...] = ()
+    """Instruction files in force, word for word; they stand between head and tail."""
 
     @property
     def tokens(self) -> int:
         """Tokens of the whole replacement."""
-        return self.head_tokens + sum(kept.tokens for kept in self.tail)
+        given = sum(kept.tokens for kept in self.instructions)
+        return self.head_tokens + given + sum(kept.tokens for kept in self.tail)
 
 
 @dataclass(frozen=True, slots=True)

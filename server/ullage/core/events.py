@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from ullage.core.context import CompactionReport, Occupancy, Omission, Pin, Reason, Replacement
+from ullage.core.context import CompactionReport, Instructions, Occupancy, Omission, Pin, Reason, Replacement
 from ullage.core.errors import ErrorReport
 from ullage.core.messages import BlobRef, Message, Usage
 
@@ -249,6 +249,15 @@ class ItemsRestored:
 
 
 @dataclass(frozen=True, slots=True)
+class InstructionsAdded:
+    """An instruction file of the workspace entered the context, is another one now, or holds no longer."""
+
+    instructions: Instructions
+    tokens: int
+    encoding: str
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointCommitted:
     """A compaction. `facts` is the state's bounded half just before this event.
 
@@ -345,6 +354,7 @@ Event = (
     | HandoffRecorded
     | ItemsOmitted
     | ItemsRestored
+    | InstructionsAdded
     | CheckpointCommitted
     | CompactionFailed
     | PinAdded

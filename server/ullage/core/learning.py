@@ -16,7 +16,7 @@ def learned(facts: Facts, entry: Entry, result: ToolResult) -> Facts:
     files, commands, error = facts.files, facts.commands, facts.newest_error
     if not result.is_error:
         for path in known.paths:
-            files = _touched(files, FileFact(path, known.op is Op.WRITE, entry.seq, entry.at))
+            files = _touched(files, FileFact(path, known.op is Op.WRITE, entry.seq, entry.at, known.op is Op.SEARCH))
     if known.command is not None:
         ran = CommandFact(known.command, known.exit_code, known.detail, entry.seq)
         commands = (*commands, ran)[-BOUNDS.commands_remembered :]
@@ -33,7 +33,8 @@ def _touched(files: tuple[FileFact, ...], fact: FileFact) -> tuple[FileFact, ...
     paths = [known.path for known in files]
     at = paths.index(fact.path) if fact.path in paths else None
     if at is not None:
-        fact = replace(fact, written=fact.written or files[at].written)
+        known = files[at]
+        fact = replace(fact, written=fact.written or known.written, searched=fact.searched and known.searched)
     elif len(files) >= BOUNDS.files_remembered:
         candidates = (*files, fact)
         at = next((index for index, known in enumerate(candidates) if not known.written), 0)

@@ -28,6 +28,7 @@ from ullage.core.events import (
     HandoffRecorded,
     ImagesLeftOut,
     ImagesMissing,
+    InstructionsAdded,
     ItemsOmitted,
     ItemsRestored,
     LogRepaired,
@@ -72,6 +73,7 @@ from ullage.core.state import (
     Config,
     Facts,
     HandoffItem,
+    InstructionsItem,
     Item,
     MessageItem,
     OmissionItem,
@@ -151,6 +153,9 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
             return omitted(state, entry, event)
         case ItemsRestored():
             return restored(state, entry, event)
+        case InstructionsAdded(instructions, tokens, encoding):
+            given = InstructionsItem(entry.seq, instructions, tokens, encoding, state.tokens + tokens)
+            return State(facts, state.items.append(given))
         case CheckpointCommitted():
             return _checkpoint(state, entry, event)
         case CompactionFailed():
@@ -250,7 +255,7 @@ def _recounted(state: State, event: TokensRecounted) -> State:
     counts, items, upto = dict(event.counts), AppendOnly[Item](), 0
     for item in state.items:
         tokens, changes = item.tokens, {}
-        if isinstance(item, MessageItem) and item.message.message_id in counts:
+        if isinstance(item, MessageItem | InstructionsItem) and item.message.message_id in counts:
             tokens = counts[item.message.message_id]
             changes = {"encoding": event.encoding}
         elif isinstance(item, OmissionItem):
@@ -318,10 +323,13 @@ def _identified(facts: Facts, known: Facts) -> Facts:
 
 
 def replacement_items(seq: int, replacement: Replacement) -> AppendOnly[Item]:
-    """Items of a replacement: its head, then its tail as messages."""
+    """Items of a replacement: its head, the instructions in force, then its tail as messages."""
     head = replacement.head_tokens
     items: list[Item] = [ReplacementItem(seq, replacement, head, head)]
     upto = head
+    for given in replacement.instructions:
+        upto += given.tokens
+        items.append(InstructionsItem(given.seq, given.instructions, given.tokens, "", upto))
     for kept in replacement.tail:
         upto += kept.tokens
         items.append(_kept_item(kept, upto))

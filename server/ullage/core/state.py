@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from ullage.core.context import ExactRecord, OmissionReason, Pin, Replacement
+from ullage.core.context import ExactRecord, Instructions, OmissionReason, Pin, Replacement
 from ullage.core.events import Parent, PinAdded, PromptMode, Stop
 from ullage.core.messages import BlobRef, Message, Usage
 from ullage.core.sequence import AppendOnly
@@ -49,6 +49,21 @@ class ReplacementItem:
 
 
 @dataclass(frozen=True, slots=True)
+class InstructionsItem:
+    """What the model was told of an instruction file. The newest of a path holds; no compaction retells it."""
+
+    seq: int
+    instructions: Instructions
+    tokens: int
+    encoding: str
+    upto: int
+
+    @property
+    def message(self) -> Message:
+        return self.instructions.message
+
+
+@dataclass(frozen=True, slots=True)
 class LeftOut:
     """A message that the model does not see. Its `upto` is 0: it takes nothing."""
 
@@ -66,7 +81,7 @@ class OmissionItem:
     upto: int
 
 
-Item = MessageItem | HandoffItem | ReplacementItem | OmissionItem
+Item = MessageItem | HandoffItem | InstructionsItem | ReplacementItem | OmissionItem
 
 
 # --- facts ---
@@ -206,6 +221,8 @@ class FileFact:
     written: bool
     seq: int
     at: int
+    searched: bool = False
+    """Nothing but a search named it."""
 
 
 @dataclass(frozen=True, slots=True)

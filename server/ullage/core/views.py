@@ -23,6 +23,7 @@ from ullage.core.events import (
     HandoffRecorded,
     ImagesLeftOut,
     ImagesMissing,
+    InstructionsAdded,
     ItemsOmitted,
     ItemsRestored,
     LogRepaired,
@@ -144,6 +145,15 @@ class ShownOmission:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownInstructions:
+    """The model was told of an instruction file, in so many tokens. `note`: what is missing (`Instructions.note`)."""
+
+    path: str
+    tokens: int
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ShownSession:
     """Something about the session itself changed: its title, settings or origin."""
 
@@ -171,6 +181,7 @@ ShownWhat = (
     | ShownPin
     | ShownPinGone
     | ShownOmission
+    | ShownInstructions
     | ShownSession
     | ShownRepair
 )
@@ -223,6 +234,8 @@ def _shown(event: Event) -> ShownWhat | None:
             return ShownPin(pin)
         case PinRemoved(pin_id):
             return ShownPinGone(pin_id)
+        case InstructionsAdded(instructions, tokens):
+            return ShownInstructions(instructions.path, tokens, instructions.note)
         case LogRepaired() | DamageAccepted():
             return ShownRepair(event)
         case ItemsOmitted(omission):

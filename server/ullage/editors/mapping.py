@@ -27,6 +27,7 @@ from ullage.core.views import (
     ShownAnswer,
     ShownCompaction,
     ShownCompactionFailure,
+    ShownInstructions,
     ShownOmission,
     ShownPin,
     ShownPinGone,
@@ -120,6 +121,8 @@ def _durable(what: ShownWhat, limits: Limits) -> update.DurableUpdate:
             return update.UnpinnedUpdate(pin_id=pin_id)
         case ShownOmission(seqs, reason, tokens):
             return update.OmissionUpdate(seqs=seqs, reason=reason, tokens=tokens)
+        case ShownInstructions(path, tokens, note):
+            return update.InstructionsUpdate(path=path, tokens=tokens, note=note)
         case ShownSession(event):
             return _session(event)
         case ShownRepair(event):

@@ -185,6 +185,18 @@ class OmissionUpdate(Payload):
     tokens: int | None = Field(description="What they took; null where they are seen again.")
 
 
+class InstructionsUpdate(Payload):
+    """The model was told of an instruction file of the workspace (such as AGENTS.md)."""
+
+    kind: Literal["instructions"] = "instructions"
+    path: CleanText = Field(description="The file, relative to the root.")
+    tokens: int = Field(description="What the model was told takes so many tokens.")
+    note: CleanText | None = Field(
+        description="What is missing: `cut` (its beginning is there), `gone` or `untrusted` (it holds no longer), or "
+        "why it was not read, such as `symlink` or `secret`; null when it is whole."
+    )
+
+
 class CreatedUpdate(Payload):
     """The session began."""
 
@@ -267,6 +279,7 @@ DurableUpdate = (
     | PinnedUpdate
     | UnpinnedUpdate
     | OmissionUpdate
+    | InstructionsUpdate
     | CreatedUpdate
     | ForkedUpdate
     | RenamedUpdate

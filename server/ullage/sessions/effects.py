@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
+from ullage.context.instructions import folders, in_force
 from ullage.core.breaker import CAP_REACHED
 from ullage.core.commands import Assemble, Summarise
-from ullage.core.context import RestoredFile
+from ullage.core.context import InstructionFile, RestoredFile
 from ullage.core.errors import ErrorReport, StorageFailed, UllageError
 from ullage.core.inputs import (
     AnswerArrived,
@@ -40,6 +41,7 @@ from ullage.sessions.notices import Delta, DeltaKind, Notice, Retried, Warned
 from ullage.sessions.ports import Ask, Ports
 from ullage.sessions.sampling import sample
 from ullage.sessions.tasks import Tasks
+from ullage.workspace.instructions import read_instructions
 from ullage.workspace.restore import RecentFile, restore
 from ullage.workspace.root import WorkspaceRoot
 
@@ -69,10 +71,17 @@ class Effects:
     """The effects of one session. `attach` ties it to its actor before anything runs."""
 
     def __init__(
-        self, ports: Ports, engine: Engine, tools: Tools, door: WorkspaceRoot | None, blobs: Blobs, ask: Ask | None
+        self,
+        ports: Ports,
+        engine: Engine,
+        tools: Tools,
+        door: WorkspaceRoot | None,
+        blobs: Blobs,
+        ask: Ask | None,
+        trusted: Callable[[], bool] = lambda: False,
     ) -> None:
         self._ports, self._engine, self._tools = ports, engine, tools
-        self._door, self._blobs, self._ask = door, blobs, ask
+        self._door, self._blobs, self._ask, self._trusted = door, blobs, ask, trusted
         self._tasks = Tasks()
         self._live: _Live | None = None
         self.model_seconds = 0.0
@@ -187,6 +196,17 @@ class Effects:
             decision = Denied(call.call_id, "the question for permission could not be answered.")
         self._post(PermissionAnswered(decision))
 
+    async def instruction_files(self) -> tuple[InstructionFile, ...]:
+        """Instruction files as they are now, nearest first. Nothing is read in a root that is not trusted."""
+        state = self._state()
+        known = tuple(in_force(state))
+        if not self._trusted():
+            return tuple(InstructionFile(path, problem="untrusted", why=_UNTRUSTED) for path in known)
+        names = self._ports.instructions
+        if self._door is None or not (names or known):
+            return ()
+        return await asyncio.to_thread(read_instructions, self._door, folders(state.facts.files), names, known)
+
     def run_tools(self, calls: Sequence[ToolCall]) -> None:
         budget = self._engine.results_budget(self._state())
         for call in calls:
@@ -264,5 +284,6 @@ def _partial(live: _Live) -> tuple[Part, ...]:
     return (Text(text),) if text else ()
 
 
+_UNTRUSTED = "the workspace is not trusted any more."
 _BROKEN = ErrorReport("internal", "Something broke inside the server.", "Look at its log, then send once more.")
 _CUT = ErrorReport("stream_cut", "The answer was cut off before it ended.", "Send once more.")

@@ -6,13 +6,14 @@ which change nothing but the time that things take.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.context.assembly import assemble
 from ullage.context.compaction import Accepted, gate, plan, plan_step
 from ullage.context.handoff import make_record
+from ullage.context.instructions import added, share
 from ullage.context.limits import Limits as ContextLimits
 from ullage.context.occupancy import (
     FixedPart,
@@ -37,6 +38,7 @@ from ullage.core.context import (
     CompactionReport,
     HandoffFirst,
     Impossible,
+    InstructionFile,
     Occupancy,
     Proceed,
     Replacement,
@@ -50,6 +52,7 @@ from ullage.core.events import (
     CheckpointCommitted,
     Event,
     HandoffRecorded,
+    InstructionsAdded,
     ItemsOmitted,
     PromptEdited,
     PromptQueued,
@@ -59,7 +62,7 @@ from ullage.core.events import (
 from ullage.core.messages import BlobRef, Message, ToolCall
 from ullage.core.ports import ModelCard, Provider, Summariser, TokenCounter, Tools, ToolSpec
 from ullage.core.requests import Request, RequestTool
-from ullage.core.state import MessageItem, State
+from ullage.core.state import InstructionsItem, MessageItem, State
 from ullage.sessions.ports import Limits, Ports
 from ullage.sessions.prompt import system_prompt
 from ullage.sessions.spending import Spending
@@ -181,6 +184,10 @@ class Engine:
         record = HandoffRecorded(make_record(self._ports.new_id(at), planned.occupancy, at), planned.tokens)
         return (*map(ItemsOmitted, planned.omissions), record)
 
+    def instructions(self, state: State, files: Sequence[InstructionFile]) -> tuple[InstructionsAdded, ...]:
+        """What the model must be told of instruction files before the next step."""
+        return added(state, files, self._budget(state), self.counter, self.limits.context)
+
     # --- counting ---
 
     def stamp(self, event: Event) -> Event:
@@ -202,7 +209,9 @@ class Engine:
     def recount(self, state: State) -> tuple[tuple[str, int], ...]:
         """New counts of messages, waiting ones too, that were counted by another encoding than today's."""
         counter = self.counter
-        counted = [(item.message, item.encoding) for item in state.items if isinstance(item, MessageItem)]
+        counted = [
+            (item.message, item.encoding) for item in state.items if isinstance(item, MessageItem | InstructionsItem)
+        ]
         counted += [(waiting.message, waiting.encoding) for waiting in state.facts.queue]
         stale = (message for message, encoding in counted if encoding not in ("", counter.encoding))
         return tuple((message.message_id, count_message(message, counter)) for message in stale)
@@ -250,7 +259,15 @@ class Engine:
         """Make and gate a replacement; an error says why it must not be used."""
         planned, fixed = command.plan, self._fixed_part().tokens
         replacement = assemble(
-            planned, state, self.counter, self._profile, files, fence, command.summary, self.limits.context
+            planned,
+            state,
+            self.counter,
+            self._profile,
+            files,
+            fence,
+            command.summary,
+            self.limits.context,
+            instructions=share(self._budget(state), self.limits.context),
         )
         passed = gate(planned, state, replacement, fixed, self._budget(state))
         if not isinstance(passed, Accepted):

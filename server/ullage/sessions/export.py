@@ -10,6 +10,7 @@ from ullage.core.views import (
     Shown,
     ShownAnswer,
     ShownCompaction,
+    ShownInstructions,
     ShownPrompt,
     ShownResult,
     ShownSteer,
@@ -53,6 +54,8 @@ def _blocks(update: Shown, waiting: dict[str, Message]) -> Iterator[str]:
         case ShownCompaction(report):
             sizes = f"{report.before:,} to {report.after:,} tokens"
             yield f"---\n\n*Context compacted ({report.strategy}): {sizes}.*\n\n---"
+        case ShownInstructions(path, tokens, note):
+            yield f"*Instructions: {_one_line(path)} ({note or f'{tokens:,} tokens'}).*"
         case ShownTurnEnd(_, stop, error):
             yield f"*Turn ended: {stop}{f' ({error.message})' if error else ''}.*"
         case _:

@@ -224,7 +224,7 @@ class Host:
         door, journal = self._door(root), Journal(log, state, self._ports.clock)
         tools = _Trusted(self._toolbox(door, blobs, journal), lambda: self.is_trusted(root))
         engine = Engine(self._ports, tools, root)
-        effects = Effects(self._ports, engine, tools, door, blobs, self._asked)
+        effects = Effects(self._ports, engine, tools, door, blobs, self._asked, lambda: self.is_trusted(root))
         actor = SessionActor(journal, engine, effects, self._heard)
         self._actors[actor.session_id] = actor
         actor.start(before)

@@ -14,7 +14,7 @@ from ullage.core.errors import ErrorReport
 from ullage.core.events import CheckpointCommitted, Entry
 from ullage.core.messages import Message, Role
 from ullage.core.ratio import corrected
-from ullage.core.state import HandoffItem, MessageItem, OmissionItem, ReplacementItem, State, Totals
+from ullage.core.state import HandoffItem, InstructionsItem, MessageItem, OmissionItem, ReplacementItem, State, Totals
 from ullage.core.views import model_view
 from ullage.sessions.engine import Engine
 
@@ -77,6 +77,9 @@ def inspect(state: State, engine: Engine, entries: Iterable[Entry]) -> Inspectio
                 biggest.append(BiggestItem(item.seq, item.message.message_id, category, item.tokens))
             case ReplacementItem():
                 category = "summary"
+            case InstructionsItem():
+                category = "instructions"
+                biggest.append(BiggestItem(item.seq, item.message.message_id, category, item.tokens))
             case HandoffItem():
                 category = "hidden"
             case OmissionItem():

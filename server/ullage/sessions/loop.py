@@ -241,6 +241,7 @@ class SessionLoop:
             case PlanStep():
                 self._recount()
                 await self._note_missing()
+                await self._instruct()
                 plan = engine.plan_step(self.state)
                 self._tell_occupancy(plan.occupancy)
                 return (StepPlanned(plan),)
@@ -326,6 +327,13 @@ class SessionLoop:
         gone = await self._effects.missing(self._engine.images(self.state))
         if gone:
             self._append((ImagesMissing(gone),))
+
+    async def _instruct(self) -> None:
+        """Tell the model of instruction files that are new or changed, so that the step's number counts them."""
+        files = await self._effects.instruction_files()
+        told = self._engine.instructions(self.state, files)
+        if told:
+            self._append(told)
 
     def _reply_turn(self, command: ReplyTurn) -> None:
         answer = self._waiting.take_turn(command.turn_id)

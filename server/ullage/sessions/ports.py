@@ -71,3 +71,5 @@ class Ports:
     """Tokens that a window is taken as at most, because more of it would cost more."""
     price: Callable[[str], Price | None] = field(default=lambda model: None)
     """What the tokens of the named model cost, where that is known."""
+    instructions: tuple[str, ...] = ("AGENTS.md",)
+    """Names of instruction files; of one folder the first that is there counts."""

@@ -45,6 +45,7 @@ KINDS: dict[str, Any] = {
     "handoff_recorded": events.HandoffRecorded,
     "items_omitted": events.ItemsOmitted,
     "items_restored": events.ItemsRestored,
+    "instructions_added": events.InstructionsAdded,
     "checkpoint_committed": events.CheckpointCommitted,
     "compaction_failed": events.CompactionFailed,
     "pin_added": events.PinAdded,

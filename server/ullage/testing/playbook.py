@@ -36,6 +36,7 @@ from ullage.core.context import (
     CompactionReport,
     HandoffFirst,
     Impossible,
+    Instructions,
     Measured,
     Occupancy,
     Omission,
@@ -52,6 +53,7 @@ from ullage.core.events import (
     Entry,
     Event,
     HandoffRecorded,
+    InstructionsAdded,
     PromptEdited,
     PromptMode,
     PromptQueued,
@@ -310,6 +312,12 @@ def sampled(of: CompactionPlan) -> SampleFinished:
 
 def report(of: CompactionPlan, after: int = 10) -> CompactionReport:
     return CompactionReport(of.reason, of.strategy, of.profile, of.before, after, 0, 0)
+
+
+def instructions(text: str, path: str = "AGENTS.md") -> InstructionsAdded:
+    """What the model is told of an instruction file; its digest is the text."""
+    message = Message(f"i/{path}/{text}", Role.USER, (Text(f"of `{path}`"), Text(text)), "", "instructions")
+    return InstructionsAdded(Instructions(path, message, text), 10, "test")
 
 
 def replacement(ledger: str = "a ledger") -> Replacement:

@@ -30,6 +30,12 @@ class Limits:
     ignore_file_bytes: int = 256 * 1024
     """Biggest `.gitignore` that is read; a bigger one counts as absent."""
 
+    instruction_bytes: int = 64 * 1024
+    """Bytes of each instruction file (AGENTS.md) that are read; what lies beyond is cut, and the model is told so."""
+
+    instruction_folders: int = 32
+    """Folders looked into for instruction files before a step: the root, and the nearest to what was touched last."""
+
     restored_files: int = 5
     """Files put back after a compaction, taken after filtering (the published rule: filter first, limit second)."""
 

@@ -121,13 +121,20 @@ def _restore_one(root: WorkspaceRoot, record: RecentFile, limits: Limits) -> Res
     return _head(content, limits.restored_lines) or LeftOut(record.path, "not_text")
 
 
-def _head(content: Content, max_lines: int) -> RestoredFile | None:
+def text_of(content: Content) -> str | None:
+    """A file's bytes as text, without a byte order mark; None for what is none."""
     if b"\0" in content.data:
         return None
     try:
         # A cut may split a character: an unfinished one at the end is not an error, unless the file ends there.
-        text = codecs.getincrementaldecoder("utf-8-sig")().decode(content.data, final=not content.cut)
+        return codecs.getincrementaldecoder("utf-8-sig")().decode(content.data, final=not content.cut)
     except UnicodeDecodeError:
+        return None
+
+
+def _head(content: Content, max_lines: int) -> RestoredFile | None:
+    text = text_of(content)
+    if text is None:
         return None
     lines = text.splitlines(keepends=True)
     kept = "".join(lines[:max_lines])

@@ -1,7 +1,7 @@
 """What the explorer sees: a request, and nothing else.
 
 Notes are taken from the newest answer that has some, else from the first user text that quotes some (a digest).
-Tool results are never searched for notes: a file may contain anything, this one included.
+Tool results are never searched for notes: a file may contain anything, this one included. Nor are project instructions.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ullage.context.instructions import TITLE
 from ullage.context.ledger import HEADINGS
 from ullage.core.messages import Role, Text, ToolCall, ToolResult
 from ullage.core.requests import Request, RequestMessage
@@ -70,7 +71,8 @@ def _notes_in(message: RequestMessage) -> Notes | None:
 
 def _texts(messages: Sequence[RequestMessage]) -> tuple[str, ...]:
     users = (message for message in messages if message.role is Role.USER)
-    return tuple(block.text for message in users for block in message.blocks if isinstance(block, Text))
+    texts = (block.text for message in users for block in message.blocks if isinstance(block, Text))
+    return tuple(text for text in texts if not text.startswith(TITLE))
 
 
 def _results(messages: Sequence[RequestMessage]) -> tuple[Seen, ...]:
