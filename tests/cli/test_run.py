@@ -63,9 +63,11 @@ def test_the_last_line_tells_what_it_cost(shell: Shell) -> None:
     assert said.err.splitlines()[-1].endswith(", $0.3150 so far")
     more = shell.run("--session", shell.session(), "Second")
     assert "so far" in more.err.splitlines()[-1]
+    assert more.err.splitlines()[1] == "resuming    101,000 tokens, idle for 0 min"
     listed = shell("sessions", "list", "--cost", str(shell.workspace))
     assert "  $0.3150+  First" in listed.out
     shown = shell("sessions", "show", shell.session())
+    assert "resuming    101,000 tokens, idle for 0 min\n" in shown.err
     assert "cost        $0.3150+ for 202,000 tokens (turns $0.3150+, summaries -)" in shown.err
     assert shell.run("--prices", "scripted=dear", "Third").code == 2
 

@@ -34,6 +34,9 @@ async def test_the_cost_is_shown_and_a_hard_cap_stops_before_the_call(
         assert warning["warning"]["code"] == "day_cap"
     monkeypatch.delenv("ULLAGE_CAP_SESSION_TOKENS")
     async with serving(home, [BILLED], window=50_000) as editor:
-        await editor.ask("session/open", one)
+        opened = await editor.ask("session/open", one)
+        size = editor.told("ullage/context/occupancy", one)[-1]["used"]
+        assert opened["resume"]["tokens"] == size and opened["resume"]["idleMs"] >= 0
+        assert (opened["resume"]["cost"], opened["resume"]["largeAndIdle"]) == (size * 3, False)
         assert editor.told("ullage/context/occupancy", one)[-1]["cost"] == 31_500
         assert (await editor.ask("session/prompt", one, text="go on"))["stop"] == "done"

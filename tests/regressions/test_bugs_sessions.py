@@ -23,6 +23,7 @@ from tests.sessions.stage import (
     words,
 )
 
+from ullage.context.resuming import Resuming
 from ullage.core.errors import BadInput, SessionUnavailable
 from ullage.core.events import (
     AnswerReceived,
@@ -33,7 +34,8 @@ from ullage.core.events import (
     Stop,
     TurnEnded,
 )
-from ullage.core.messages import Text
+from ullage.core.messages import Text, Usage
+from ullage.core.money import Price
 from ullage.core.turn_state import TurnState
 from ullage.sessions.actor import SessionActor
 from ullage.sessions.host import Host
@@ -98,6 +100,24 @@ async def test_bugs_rows_17_18_64_a_restart_changes_nothing(stage: Stage, root: 
     if not compacted:
         assert before.facts.handoffs == 1
         assert (await again.compact("c2")).report is not None  # the estimate is there before the first call (row 18)
+
+
+async def test_bugs_row_65_a_large_idle_session_says_what_it_takes_first(stage: Stage, root: Path) -> None:
+    """claude-code#43599: 0.8 of the window, two hours old: size and price are told before the first call, and nothing
+    is sent until then; the other half of the row is that a restart changes no byte."""
+    stage.window, stage.prices = 200_000, {"scripted": Price(3_000_000, 15_000_000, 300_000, 3_750_000)}
+    stage.play([say("Read.", usage=Usage(139_000, 1_000, 140_000)), say("Hey.")])
+    actor = await stage.session(root)
+    await prompt(actor, "t1")
+    assert not actor.resuming().large_and_idle, "not while it is in use"
+    stage.at += 2 * 3_600_000
+    host = await stage.restart(root)
+    again = await host.open_session(actor.session_id)
+    begins = again.resuming()
+    assert begins == Resuming(140_000, 525_000, 7_200_000, True)
+    assert len(stage.model.requests) == 1 and begins.tokens == again.occupancy.used
+    await prompt(again, "t2", "hey")
+    assert not again.resuming().large_and_idle
 
 
 async def test_bugs_row_49_forks_of_forks_have_their_histories(stage: Stage, root: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ullage import settings
 from ullage.cli import opening, serve, slash
+from ullage.cli.bills import resumed
 from ullage.cli.console import Console
 from ullage.cli.output import Out
 from ullage.cli.run import EXITS, FAILED, NOT_UNDERSTOOD
@@ -102,6 +103,7 @@ class Chat:
         actor = await self._open(session_id)
         await self._take(actor, actor.synced_seq + 1)
         self._tell_last(actor)
+        self._words.aside(resumed(actor.resuming()))
         if actor.read_only is None:
             change = opening.said_now(self._args)
             if change != SessionConfigured():

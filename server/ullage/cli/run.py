@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ullage import settings
 from ullage.cli import opening, serve
+from ullage.cli.bills import resumed
 from ullage.cli.output import Out
 from ullage.core.errors import BadInput, SessionUnavailable
 from ullage.core.events import PromptMode, SessionConfigured, Stop
@@ -118,6 +119,7 @@ class _Run:
             return actor
         actor = await self._host.open_session(args.session, root)
         self._about.line(f"session     {actor.session_id}")
+        self._about.line(resumed(actor.resuming()))
         await self._following.follow(actor, actor.synced_seq + 1)
         change = opening.said_now(args)
         if change != SessionConfigured():

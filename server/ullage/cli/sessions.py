@@ -15,13 +15,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ullage import settings
+from ullage.cli.bills import paid, resumed
 from ullage.cli.output import Out
+from ullage.cli.serve import now
 from ullage.context.handoff import parse_record, reminder_text
+from ullage.context.occupancy import occupancy, session_budget
+from ullage.context.resuming import Resuming, resuming
 from ullage.core.errors import BadInput, SessionUnavailable
 from ullage.core.events import Entry, HandoffRecorded
-from ullage.core.money import in_dollars
-from ullage.core.state import Facts, Totals, spent
+from ullage.core.ports import ModelCard
+from ullage.core.state import Facts, State, spent
 from ullage.core.views import export_view
+from ullage.providers.models import price_of, read_prices
 from ullage.sessions.export import blocks, document, fenced
 from ullage.storage.files import DiskFiles, Files
 from ullage.storage.ids import session_path, sessions_folder, workspace_key
@@ -85,17 +90,10 @@ def _list(files: Files, home: Path, args: argparse.Namespace, out: Out, about: O
 def _cost(files: Files, path: Path) -> str:
     try:
         opened = SessionLog.open_readonly(files, path)
-    except SessionUnavailable:
+    except (SessionUnavailable, OSError):
         return "unknown"
     opened.log.close()
-    return _bill(spent(opened.state.facts))
-
-
-def _bill(paid: Totals) -> str:
-    """What was paid: a plus where the cost of some calls is not known."""
-    if paid.cost is None:
-        return "unknown" if paid.calls else "-"
-    return in_dollars(paid.cost) + ("+" if paid.priced < paid.calls else "")
+    return paid(spent(opened.state.facts))
 
 
 def row(summary: SessionSummary, cost: str = "") -> str:
@@ -124,6 +122,7 @@ def _show(files: Files, home: Path, args: argparse.Namespace, out: Out, about: O
         kept = heapq.merge(told, _hidden(entries), key=lambda each: each[0]) if args.hidden else told
         out.write(document(facts.title, (block for _, block in kept)))
         about.line(_paid(facts))
+        about.line(resumed(_resuming(opened.state, settings.load(args))))
         if opened.log.damage:
             about.line("This session's log is damaged; what can be read is shown.")
         return DONE
@@ -131,10 +130,19 @@ def _show(files: Files, home: Path, args: argparse.Namespace, out: Out, about: O
         opened.log.close()
 
 
+def _resuming(state: State, resolved: settings.Resolved) -> Resuming:
+    """As far as the log tells: by what a provider counted last, and estimates of what came since."""
+    facts, said = state.facts, resolved.settings
+    model = facts.config.model or said.model or ""
+    tokens = occupancy(state, 0, session_budget(facts.config, ModelCard(model, None, "unknown")), model).used
+    price = price_of(model, read_prices(said.prices or ""))
+    return resuming(facts, tokens, now(), price, resolved.limits.context)
+
+
 def _paid(facts: Facts) -> str:
     turns, summaries = facts.turn_totals, facts.summary_totals
-    each = f"turns {_bill(turns)}, summaries {_bill(summaries)}"
-    return f"cost        {_bill(turns + summaries)} for {(turns + summaries).tokens:,} tokens ({each})"
+    each = f"turns {paid(turns)}, summaries {paid(summaries)}"
+    return f"cost        {paid(turns + summaries)} for {(turns + summaries).tokens:,} tokens ({each})"
 
 
 def _find(files: Files, home: Path, session_id: str, folder: str | None) -> Path:

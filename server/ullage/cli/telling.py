@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from ullage.cli.bills import bill
 from ullage.cli.output import Out
-from ullage.core.money import in_dollars
 from ullage.editors.methods import COMPACTION, OCCUPANCY, SESSION_UPDATE, WARNING
 
 Params = dict[str, Any]
@@ -190,14 +190,6 @@ def figures(now: Params) -> str:
         return f"{about}{now['used']:,} tokens, {phase}"
     share = now["used"] * 100 // now["inputBudget"]
     return f"{about}{now['used']:,} / {now['inputBudget']:,} ({share} %) {phase}"
-
-
-def bill(now: Params) -> str:
-    """What the session cost so far, as the end of a line; nothing where no price is known."""
-    if now.get("cost") is None:
-        return ""
-    more = f" and {now['unpriced']} calls of unknown cost" if now["unpriced"] else ""
-    return f", {in_dollars(now['cost'])}{more} so far"
 
 
 def target(arguments: str) -> str:

@@ -83,6 +83,10 @@ class Limits:
     """A compaction that can't remove that much is refused before any call: it would only cost."""
     cache_lifetime_ms: int = 0
     """Milliseconds after a call for which the provider keeps its cache; 0: what the provider says, if it does."""
+    resume_tokens: int = 100_000
+    """A session of that many tokens is large: going on with it is worth a thought first."""
+    resume_minutes: int = 60
+    """Minutes without a call after which a session is idle; by then no provider's cache holds it."""
     plan_tokens: int = 300
     """Most of the last stated plan that a digest quotes."""
     error_tokens: int = 400

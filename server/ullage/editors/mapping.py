@@ -249,6 +249,7 @@ def session_payload(actor: SessionActor) -> session.SessionPayload:
         held=facts.held,
         read_only=actor.read_only,
         config=config_payload(facts.config),
+        resume=_mirror(session.ResumePayload, actor.resuming()),
     )
 
 

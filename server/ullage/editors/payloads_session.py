@@ -87,6 +87,18 @@ class OpenParams(SessionParams):
     read_only: bool = Field(default=False, description="Open to read, even while another process writes.")
 
 
+class ResumePayload(Payload):
+    """What going on with a session begins with: nothing of it may be in the provider's cache any more."""
+
+    tokens: int = Field(description="Tokens of the next request.")
+    cost: int | None = Field(description="Most micro-dollars of these; null where no price is known.")
+    idle_ms: int | None = Field(description="Milliseconds since a model was last called; null where none ever was.")
+    large_and_idle: bool = Field(
+        description="Whether to ask first, or offer a compaction: by `limits.context.resume_tokens` and "
+        "`limits.context.resume_minutes`."
+    )
+
+
 class SessionPayload(Payload):
     """A session as it was when its updates had been sent."""
 
@@ -100,6 +112,7 @@ class SessionPayload(Payload):
     held: CleanText | None = Field(description="Why the queue waits for a person; null when it does not.")
     read_only: CleanText | None = Field(description="Why nothing can be written; null when it can.")
     config: ConfigPayload = Field(description="Settings of this session.")
+    resume: ResumePayload = Field(description="What its next prompt begins with.")
 
 
 class SummaryPayload(Payload):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from ullage.context.pinning import find_message, pinning, search_message, unknown_message
+from ullage.context.resuming import Resuming
 from ullage.core.context import Pin
 from ullage.core.errors import BadInput, SessionUnavailable
 from ullage.core.events import (
@@ -52,6 +53,10 @@ class SessionActor(SessionLoop):
     def live(self) -> tuple[Delta, ...]:
         """The answer that is being streamed, whole so far."""
         return self._effects.live(self.state.facts.last_seq)
+
+    def resuming(self) -> Resuming:
+        """What going on with this session begins with."""
+        return self._engine.resuming(self.state)
 
     def inspect(self) -> Inspection:
         """What fills the window."""

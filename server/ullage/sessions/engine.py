@@ -27,6 +27,7 @@ from ullage.context.profiles.profile import Profile
 from ullage.context.profiles.ullage import ULLAGE
 from ullage.context.pruning import cache_expired
 from ullage.context.request import Built, Memo, build, request_images
+from ullage.context.resuming import Resuming, resuming
 from ullage.context.summary import LastRequest, summary_request
 from ullage.context.toolresults import Fitted, fit_result
 from ullage.core.breaker import may_ask_model
@@ -135,6 +136,11 @@ class Engine:
     def occupancy(self, state: State) -> Occupancy:
         """The one number."""
         return occupancy(state, self._fixed_part().tokens, self._budget(state), self._learned_for(state))
+
+    def resuming(self, state: State) -> Resuming:
+        """What going on from here begins with."""
+        price, at = self._ports.price(self._card(state).name), self._ports.clock()
+        return resuming(state.facts, self.occupancy(state).used, at, price, self.limits.context)
 
     def plan_step(self, state: State) -> StepPlan:
         """What comes before the next provider call."""
