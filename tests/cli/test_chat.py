@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from tests.cli.conftest import Said, Shell
 from tests.cli.terminal import Person
 
 from ullage.cli.demo import hidden_texts
+from ullage.cli.output import Out
 from ullage.cli.slash import COMMANDS, parse
+from ullage.cli.telling import Words
 from ullage.core.errors import BadInput
 from ullage.storage.files import DiskFiles
 from ullage.storage.ids import session_path, workspace_key
@@ -133,6 +136,51 @@ def test_sigterm_writes_the_turn_down(chats: Chats) -> None:
     assert "*Turn ended: cancelled.*" in shown
 
 
+def test_another_session_is_gone_on_with_by_its_number(chats: Chats) -> None:
+    """Ecosystem E and G; what was to steer a turn that was cancelled waits, and can be dropped."""
+    read = {"name": "list", "arguments": {"path": "."}}
+    chats.shell.script({"say": "One."}, {"stall": "thinking"}, {"say": "Two.", "calls": [read]}, {"say": "Three."})
+    with chats.person() as person:
+        person.sees("below the handoff line")
+        person.say("First")
+        person.sees("One\\..*turn done")
+        person.say("/fork")
+        person.sees("session ")
+        person.say("Second")
+        person.sees("thinking")
+        person.say("/steer look at a.py")
+        person.sees("> /steer look at a.py")
+        person.type("\x03")
+        person.sees("turn cancelled")
+        person.say("/drop")
+        person.sees("queue       \\d taken out")
+        person.say("/sessions")
+        person.sees("  2  [0-9a-f-]{36}  .*First.*/resume NUMBER")
+        person.say("/resume 2")
+        person.sees("session .*> First.*One\\.")
+        person.say("Third")
+        person.sees("Two\\..*Three\\..*turn done after 2 steps")
+        person.type("\x04")
+        assert person.leaves() == 0
+
+
+def test_names_of_files_are_completed(chats: Chats) -> None:
+    """On Tab, and a folder's too; a name with control characters in it is left out."""
+    (chats.shell.workspace / "source" / "deep").mkdir(parents=True)
+    (chats.shell.workspace / "source" / "deep" / "only_one.py").write_text("", encoding="utf-8")
+    (chats.shell.workspace / "source" / "deep" / "only\x1b[31m.py").write_text("", encoding="utf-8")
+    chats.shell.script({"say": "Seen."})
+    with chats.person() as person:
+        person.sees("below the handoff line")
+        person.type("read source/deep/on\t")
+        person.sees("only_one.py")
+        person.say("")
+        person.sees("> read source/deep/only_one.py\\s+.*Seen")
+        person.type("\x04")
+        assert person.leaves() == 0
+    assert b"\x1b[31m" not in person.raw
+
+
 def test_a_busy_session_is_read_and_forked(chats: Chats) -> None:
     """Ecosystem M: a clear read-only mode, which names who has it; a fork goes on."""
     chats.shell.script({"say": "One."})
@@ -209,6 +257,23 @@ def test_nothing_hidden_is_shown(chats: Chats) -> None:
     assert said.code == 0
 
 
+def test_sigterm_in_the_middle_of_a_line_of_a_script(chats: Chats) -> None:
+    """It is not waited out: the turn is cancelled, written down, and the exit code says so."""
+    stalling(chats.shell)
+    command = [sys.executable, "-m", "ullage", "chat", str(chats.shell.workspace)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"First\nNever\n")
+        process.stdin.flush()
+        assert process.stdout.read(8) == b"thinking"
+        process.send_signal(signal.SIGTERM)
+        err = process.stderr.read() if process.stderr is not None else b""
+    assert (process.returncode, b"Traceback" in err, b"turn cancelled" in err) == (3, False, True)
+    assert "Never" not in chats.shell("sessions", "show", chats.shell.session()).out
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -250,6 +315,31 @@ def test_what_a_slash_begins(line: str, parsed: tuple[str, str] | None) -> None:
         parse(line)
     word = line[1:].split(" ")[0]
     assert all(f"/{name}" in refused.value.report.hint for name in COMMANDS) == (word not in COMMANDS)
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_thinking_is_dim_and_a_line_in_between_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told while an answer streams neither tears its line nor is torn; a reminder is a figure."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    stream = Terminal()
+    about = Out(stream, dim=True)
+    words = Words(Out(stream), about, about, meter=False)
+    for of, offset, text in (("reasoning", 0, "hm\x1b[0m"), ("text", 0, "One "), ("text", 4, "two")):
+        delta = {"kind": "delta", "of": of, "messageId": "m", "offset": offset, "text": text}
+        words.notice("ullage/session/update", {"update": delta})
+    for tokens in (0, 283):
+        figures = {"used": 7, "hidden": tokens, "phase": "handoff_band", "source": "provider", "inputBudget": 10}
+        words.notice("ullage/context/occupancy", figures)
+    words.notice("ullage/session/update", {"update": delta | {"offset": 7, "text": ", three."}})
+    dim = "\x1b[2m{}\x1b[0m".format
+    reminder = dim("handoff     recorded: a reminder of 283 tokens that only the model sees\n")
+    assert stream.getvalue() == f"{dim('hm?[0m')}{dim(chr(10))}One two\n{reminder}, three."
+    assert words.meter() == "7 / 10 (70 %) handoff band"
 
 
 def test_the_page_has_every_command() -> None:

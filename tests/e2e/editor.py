@@ -30,8 +30,8 @@ from ullage.core.events import Entry, HandoffRecorded, SessionForked, StepStarte
 from ullage.core.ports import ModelCard
 from ullage.core.reduce import reduce
 from ullage.core.state import State
-from ullage.editors.methods import COMPACTION, METHODS, NOTIFICATIONS, OCCUPANCY, SESSION_UPDATE
-from ullage.editors.protocol import PREFIX, UllageClientProtocol
+from ullage.editors.methods import COMPACTION, METHODS, NOTIFICATIONS, OCCUPANCY, PREFIX, SESSION_UPDATE
+from ullage.editors.protocol import UllageClientProtocol
 from ullage.storage.files import DiskFiles
 from ullage.storage.log import SessionLog
 from ullage.testing.validator import problems

@@ -11,8 +11,7 @@ import pytest
 from tests.e2e.editor import Editor, refusal
 
 from ullage.core.events import SessionCreated, SessionRenamed
-from ullage.editors.methods import METHODS
-from ullage.editors.protocol import PREFIX
+from ullage.editors.methods import METHODS, PREFIX
 from ullage.storage.files import DiskFiles
 from ullage.storage.ids import new_session_id, session_path, workspace_key
 from ullage.storage.log import SessionLog

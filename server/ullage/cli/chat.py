@@ -12,7 +12,7 @@ import asyncio
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ullage import settings
 from ullage.cli import opening, serve
@@ -22,7 +22,9 @@ from ullage.cli.run import FAILED, INTERRUPTED, NOT_UNDERSTOOD
 from ullage.core.errors import BadInput, SessionUnavailable
 
 if TYPE_CHECKING:
+    from ullage.cli.chatting import Chat
     from ullage.providers.choosing import Providers
+    from ullage.providers.keys import Keys
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         return NOT_UNDERSTOOD if error.report.code in ("unknown_session", "wrong_root") else FAILED
 
 
-async def _chat(args: argparse.Namespace, root: str, keys: Any) -> int:
+async def _chat(args: argparse.Namespace, root: str, keys: Keys) -> int:
     from ullage.cli.chatting import Chat
 
     chosen: list[Providers] = []
@@ -68,12 +70,14 @@ async def _chat(args: argparse.Namespace, root: str, keys: Any) -> int:
     finally:
         await host.close()
         await chosen[0].close()
-        await chat.ended()
-        console.close()
+        try:
+            await chat.ended()
+        finally:
+            console.close()
     return INTERRUPTED if chat.interrupted else chat.code if console.scripted else 0
 
 
-def _console(args: argparse.Namespace, root: str, chat: Any) -> Console:
+def _console(args: argparse.Namespace, root: str, chat: Chat) -> Console:
     if not is_rich():
         return Lines(chat.status)
     from ullage.cli.terminal import Terminal

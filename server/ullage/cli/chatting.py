@@ -23,7 +23,7 @@ from ullage.core.views import ShownAnswer, ShownPrompt
 from ullage.editors import mapping, mapping_context
 from ullage.editors.following import Following
 from ullage.editors.limits import Limits
-from ullage.editors.protocol import PREFIX
+from ullage.editors.methods import PREFIX
 from ullage.providers.keys import Keys
 from ullage.sessions.actor import SessionActor
 from ullage.sessions.host import Host
@@ -51,6 +51,7 @@ class Chat:
         self._numbered: list[str] = []
         """Sessions as `/sessions` listed them last."""
         self._broke: BaseException | None = None
+        self._farewell = ""
         self.code = 0
         self.interrupted = False
         host.listener = self._following.hear
@@ -64,6 +65,7 @@ class Chat:
         """
         self._console = console
         self._out, self._about = Out(console.out), Out(console.about, dim=True)
+        self._out.gone = self._about.gone = console.leave
         self._words = self._new_words()
         await opening.load_ranks(self._about)
         self._root = self._host.add_root(root, trusted=True)
@@ -72,16 +74,25 @@ class Chat:
         while (line := await console.read()) is not None:
             if line.strip() and not await self._line(line):
                 break
-            while console.waits and self._asks:
-                await asyncio.wait(self._asks.values())
-        self._words.aside(f"            left; `ullage chat DIR --session {self._actor.session_id}` goes on")
+            if console.waits:
+                await self._settled()
+        self._farewell = f"            left; `ullage chat DIR --session {self._actor.session_id}` goes on"
+
+    async def _settled(self) -> None:
+        """Wait until all that was asked for has ended, or the console is left."""
+        left = asyncio.ensure_future(self._console.left.wait())
+        while self._asks and not left.done():
+            await asyncio.wait([*self._asks.values(), left], return_when=asyncio.FIRST_COMPLETED)
+        left.cancel()
 
     def _new_words(self) -> Words:
         return Words(self._out, self._about, self._about, meter=self._console.waits)
 
     async def ended(self) -> None:
-        """Everything that was asked for has been told how it ended."""
+        """Once the host is closed: everything that was asked for is told how it ended."""
         await asyncio.gather(*self._asks.values(), return_exceptions=True)
+        if self._farewell:
+            self._words.aside(self._farewell)
         if self._broke is not None:
             raise self._broke
 

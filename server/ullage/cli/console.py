@@ -19,12 +19,14 @@ _CHUNK = 1 << 16
 
 
 class Console(Protocol):
-    """`waits`: a line is read only when what came before it has ended. `scripted`: nobody sits there."""
+    """`waits`: a line is read only when what came before it has ended. `scripted`: nobody sits there. `left` is set
+    by `leave`."""
 
     waits: bool
     scripted: bool
     out: Stream
     about: Stream
+    left: asyncio.Event
 
     async def read(self) -> str | None:
         """The next line, which may hold several; None when there will be no more."""
@@ -58,7 +60,7 @@ class Lines:
         self.scripted = not (sys.stdin.isatty() and sys.stdout.isatty())
         self._status, self._prompt = status, Out(sys.stdout)
         self._rest, self._ended = b"", False
-        self._left = asyncio.Event()
+        self.left = asyncio.Event()
 
     async def read(self) -> str | None:
         if not self.scripted:
@@ -67,7 +69,7 @@ class Lines:
             chunk = await self._chunk()
             self._rest, self._ended = self._rest + chunk, not chunk
         line, _, self._rest = self._rest.partition(b"\n")
-        gone = self._left.is_set() or (self._ended and not line and not self._rest)
+        gone = self.left.is_set() or (self._ended and not line and not self._rest)
         return None if gone else line.decode("utf-8", "replace").rstrip("\r")
 
     async def _chunk(self) -> bytes:
@@ -88,13 +90,13 @@ class Lines:
                 loop.call_soon_threadsafe(settle, chunk)
 
         threading.Thread(target=wait, daemon=True).start()
-        leaving = asyncio.ensure_future(self._left.wait())
+        leaving = asyncio.ensure_future(self.left.wait())
         await asyncio.wait((found, leaving), return_when=asyncio.FIRST_COMPLETED)
         leaving.cancel()
         return found.result() if found.done() else b""
 
     def leave(self) -> None:
-        self._left.set()
+        self.left.set()
 
     def clear(self) -> bool:
         return False

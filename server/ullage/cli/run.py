@@ -131,7 +131,7 @@ class _Run:
 
     async def _turn(self, actor: SessionActor, text: str) -> TurnOutcome:
         from ullage.editors import mapping
-        from ullage.editors.protocol import PREFIX
+        from ullage.editors.methods import PREFIX
 
         turn_id = new_session_id(serve.now())
         self._out.gone = lambda: actor.cancel(turn_id)

@@ -26,7 +26,7 @@ from prompt_toolkit.output import create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.utils import get_cwidth
 
-from ullage.cli.output import Out, Stream, may_style
+from ullage.cli.output import Out, Stream, may_style, visible
 from ullage.cli.slash import COMMANDS
 from ullage.core.errors import UllageError
 from ullage.workspace.root import Kind, WorkspaceRoot
@@ -37,6 +37,8 @@ _OPEN_ROWS: Final = 3
 """Rows shown of a line that has no end yet, its last ones."""
 _OPEN_LENGTH: Final = 4_000
 """Characters after which such a line is broken."""
+_REMEMBERED: Final = 10_000
+"""Characters of the longest prompt that is remembered for the next chat."""
 _STYLES: Final = re.compile(r"\x1b\[[0-9;]*m")
 _WORD: Final = re.compile(r"\S*$")
 
@@ -85,7 +87,7 @@ class Terminal:
         self._status, self._interrupted = status, interrupted
         self._styled = may_style(sys.stdout)
         self._echo = Out(self._above)
-        self._left = False
+        self.left = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         output = create_output(sys.stdout)
         if isinstance(output, Vt100_Output):
@@ -97,7 +99,7 @@ class Terminal:
             multiline=True,
             prompt_continuation="  ",
             erase_when_done=True,
-            history=_history(home),
+            history=_History(home),
             completer=_Completer(root),
             complete_while_typing=Condition(lambda: self._session.default_buffer.text.startswith("/")),
             enable_suspend=True,
@@ -105,7 +107,7 @@ class Terminal:
         )
 
     async def read(self) -> str | None:
-        if self._left:
+        if self.left.is_set():
             return None
         try:
             text = await self._session.prompt_async(handle_sigint=False)
@@ -115,7 +117,7 @@ class Terminal:
         return text
 
     def leave(self) -> None:
-        self._left = True
+        self.left.set()
         app = self._session.app
         if app.is_running and not app.is_done:
             app.exit(exception=EOFError())
@@ -134,7 +136,8 @@ class Terminal:
         faint = "dim" if self._styled else ""
         rows = "".join(f"{row}\n" for row in self._open_rows())
         style = faint if self._above.open.startswith("\x1b[2m") else ""
-        return [(style, rows), (faint, f"{self._cut(self._status())}\n"), ("bold" if self._styled else "", "> ")]
+        status = self._cut(visible(self._status().replace("\n", " ")))
+        return [(style, rows), (faint, f"{status}\n"), ("bold" if self._styled else "", "> ")]
 
     def _columns(self) -> int:
         return max(20, self._session.app.output.get_size().columns - 1)
@@ -205,16 +208,21 @@ class Terminal:
         return typed
 
 
-def _history(home: Path) -> FileHistory:
-    """What was typed in any chat, in a file that nobody else may read."""
-    path = home / "chat-history"
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(path, os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-    try:
-        os.fchmod(descriptor, 0o600)
-    finally:
-        os.close(descriptor)
-    return FileHistory(path)
+class _History(FileHistory):
+    """What was typed in any chat, in a file that nobody else may read. That it cannot be kept is no reason to stop."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home / "chat-history")
+        with suppress(OSError):
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(self.filename, os.O_CREAT | os.O_APPEND, 0o600)
+            os.fchmod(descriptor, 0o600)
+            os.close(descriptor)
+
+    def store_string(self, string: str) -> None:
+        if len(string) <= _REMEMBERED:
+            with suppress(OSError):
+                super().store_string(string)
 
 
 class _Completer(Completer):

@@ -21,8 +21,8 @@ from ullage.editors import payloads_session as session
 from ullage.editors.following import Following
 from ullage.editors.limits import Limits
 from ullage.editors.mapping_search import search_payload
-from ullage.editors.methods import METHODS
-from ullage.editors.protocol import PREFIX, Handler, Params
+from ullage.editors.methods import METHODS, PREFIX
+from ullage.editors.protocol import Handler, Params
 from ullage.editors.roots import Roots
 
 if TYPE_CHECKING:

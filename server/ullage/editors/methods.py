@@ -9,7 +9,9 @@ from ullage.editors import payloads as base
 from ullage.editors import payloads_context as context
 from ullage.editors import payloads_session as session
 from ullage.editors import payloads_update as update
-from ullage.editors.protocol import PREFIX
+
+PREFIX: Final = "ullage/"
+"""Before the name of each on the wire."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,14 +29,13 @@ from pygls.protocol import (
 )
 
 from ullage.core.errors import ErrorReport, UllageError
+from ullage.editors.methods import PREFIX
 from ullage.wire import rpc
 from ullage.wire.framing import frame
 from ullage.wire.limits import Limits
 from ullage.wire.transport import Coalesce, Outbox
 
 logger = logging.getLogger(__name__)
-
-PREFIX = "ullage/"
 
 Params = dict[str, Any]
 Handler = Callable[[Params], Awaitable[Any]]
