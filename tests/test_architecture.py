@@ -263,7 +263,7 @@ def test_an_impurity_is_found(code: str, findings: int, tmp_path: Path, monkeypa
 
 # --- start-up --------------------------------------------------------------------------------------------------------
 
-HEAVY = ("pydantic", "tiktoken", "anthropic", "pygls")
+HEAVY = ("pydantic", "tiktoken", "anthropic", "pygls", "lsprotocol", "prompt_toolkit")
 
 
 @pytest.mark.parametrize(
@@ -273,3 +273,10 @@ def test_importing_a_package_loads_nothing_heavy(module: str) -> None:
     code = f"import sys, {module}\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
+
+
+def test_a_command_in_a_terminal_loads_no_lsp_types() -> None:
+    """They take longer than all the rest of a command's start."""
+    code = "import sys, ullage.cli.chatting, ullage.cli.run\nprint('lsprotocol' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "False", "")
