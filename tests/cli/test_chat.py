@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Said, Shell
-from tests.cli.terminal import Person
+from tests.cli.terminal import PATIENCE, Person
 
 from ullage.cli.demo import hidden_texts
 from ullage.cli.output import Out
@@ -111,6 +111,8 @@ def test_ctrl_c_cancels_what_runs_and_the_next_prompt_works(chats: Chats) -> Non
         person.type("\x03")
         person.sees("cancelling.*turn cancelled")
         person.sees("1 held")
+        person.type("\x03")
+        person.sees("nothing runs")
         person.say("/resume")
         person.sees("Second answer.*turn done")
         person.say("Third")
@@ -269,7 +271,10 @@ def test_sigterm_in_the_middle_of_a_line_of_a_script(chats: Chats) -> None:
         process.stdin.flush()
         assert process.stdout.read(8) == b"thinking"
         process.send_signal(signal.SIGTERM)
-        err = process.stderr.read() if process.stderr is not None else b""
+        try:
+            _, err = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
     assert (process.returncode, b"Traceback" in err, b"turn cancelled" in err) == (3, False, True)
     assert "Never" not in chats.shell("sessions", "show", chats.shell.session()).out
 
