@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from ullage import settings
+from ullage.context.caps import Caps
 from ullage.core.errors import BadInput
 from ullage.settings import Source
+from ullage.spending import caps
 
 ROOT = Path(__file__).parents[1]
 RANKED = [source for source in Source if source is not Source.DEFAULT]
@@ -171,3 +173,18 @@ def test_the_generator_finds_stale_pages() -> None:
     )
     assert "settings.md: stale" not in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "micro_dollars"), [(2.5, 2_500_000), (5, 5_000_000), ("0.000001", 1), ("$1.10", 1_100_000), (None, None)]
+)
+def test_amounts_of_money_become_whole_micro_dollars(said: object, micro_dollars: int | None) -> None:
+    """A settings file may hold them as numbers; no float goes further than its text."""
+    resolved = settings.resolve({Source.USER_FILE: {"cap_day_dollars": said, "cap_turn_tokens": 9}})
+    assert caps(resolved.settings) == Caps(day_dollars=micro_dollars, turn_tokens=9)
+
+
+@pytest.mark.parametrize("said", [True, 0, -1, "1e3", [1]])
+def test_amounts_that_are_none(said: object) -> None:
+    with pytest.raises(BadInput, match="cap_day_dollars"):
+        settings.resolve({Source.USER_FILE: {"cap_day_dollars": said}})

@@ -78,6 +78,27 @@ def test_who_said_it(shell: Shell) -> None:
     assert "home (environment), model (environment), window (command line)" in found
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", "ok cost nobody is paid"),
+        ("--model claude-sonnet-4-6", "ok cost the price of claude-sonnet-4-6 is known"),
+        ("--model own --prices own=1/2", "ok cost the price of own is known"),
+        ("--model own", "ok cost what own costs is not known"),
+        ("--model own --cap-session-tokens 9", "ok cost what own costs is not known"),
+        ("--model own --cap-day-dollars 0.50", "less cost what own costs is not known"),
+    ],
+)
+def test_a_cap_in_dollars_wants_a_price(shell: Shell, words: str, told: str) -> None:
+    assert line(shell("doctor", "--base-url", URL, *words.split()), "cost") == told
+
+
+@pytest.mark.parametrize("amount", ["0", "-1", "free", "1e3"])
+def test_a_cap_that_is_no_amount(shell: Shell, amount: str) -> None:
+    said = shell("doctor", f"--cap-turn-dollars={amount}")
+    assert (said.code, "setting cap_turn_dollars (command line)" in line(said, "settings")) == (1, True)
+
+
 def test_settings_that_are_not_understood(shell: Shell) -> None:
     said = shell("doctor", "--window", "many")
     assert (said.code, line(said, "settings").startswith("BROKEN settings setting window (command line)")) == (1, True)

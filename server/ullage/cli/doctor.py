@@ -25,8 +25,9 @@ from ullage.core.errors import BadInput, UllageError
 from ullage.core.state import Config
 from ullage.providers.choosing import Providers
 from ullage.providers.keys import ANTHROPIC, VARIABLES, Keys, has_keyring
-from ullage.providers.models import from_table
+from ullage.providers.models import from_table, price_of, read_prices
 from ullage.providers.tokens import load_counter
+from ullage.spending import caps
 from ullage.workspace.root import open_beneath
 
 OLDEST_PYTHON: Final = (3, 11)
@@ -193,6 +194,7 @@ def _answers(resolved: settings.Resolved, keys: Keys) -> Iterator[Finding]:
         yield _package("anthropic")
     yield _key(keys, is_needed=model is not None and said.base_url is None)
     yield _window(resolved, model)
+    yield _cost(said, model)
 
 
 def _explorer(said: settings.Settings, *, has_key: bool) -> Finding:
@@ -226,6 +228,16 @@ def _key(keys: Keys, *, is_needed: bool) -> Finding:
     if is_needed:
         return Finding("key", Health.BROKEN, text, "docs/providers.md says how to give one.")
     return Finding("key", Health.OK, f"{text}; none is needed")
+
+
+def _cost(said: settings.Settings, model: str | None) -> Finding:
+    """Whether calls have a price."""
+    if model is None or price_of(model, read_prices(said.prices or "")) is not None:
+        return Finding("cost", Health.OK, "nobody is paid" if model is None else f"the price of {model} is known")
+    health = Health.LESS if caps(said).in_dollars else Health.OK
+    return Finding(
+        "cost", health, f"what {model} costs is not known", f"Set {settings.variable('prices')} to count it."
+    )
 
 
 def _window(resolved: settings.Resolved, model: str | None) -> Finding:
