@@ -18,7 +18,7 @@ from ullage.core.messages import Image, Opaque, Reasoning
 from ullage.core.ports import Answer, ModelCard, ProviderEvent, ProviderFailure, Retrying
 from ullage.core.requests import Request, RequestMessage
 from ullage.providers import anthropic_errors as errors
-from ullage.providers.anthropic_body import Bodies, with_room
+from ullage.providers.anthropic_body import Bodies, joined, with_room
 from ullage.providers.anthropic_errors import Failed, failed, from_status
 from ullage.providers.anthropic_stream import Collector
 from ullage.providers.keys import ANTHROPIC, Keys
@@ -33,6 +33,7 @@ ENDPOINT: Final = "https://api.anthropic.com"
 NO_KEY_NEEDED: Final = "none"
 """What a compatible endpoint of one's own is sent where there is no key."""
 
+_JSON: Final[Any] = {"headers": {"Content-Type": "application/json"}}
 _IMAGE_GONE: Final = ErrorReport(
     "image_missing", "An image went missing while the request was made.", "Send once more: it is left out then."
 )
@@ -86,7 +87,7 @@ class Anthropic:
                 return
             except Exception as error:
                 told = self._told(error, request.tokens)
-            if told.room is not None and told.room < body["max_tokens"] and not output:
+            if told.room is not None and told.room < int(body["max_tokens"]) and not output:
                 body = with_room(body, told.room)
                 continue
             wait = self._wait(told, tried)
@@ -105,9 +106,9 @@ class Anthropic:
         """
         client = await self._ready()
         body = self._body(request)
-        counted = {name: body[name] for name in ("model", "messages", "system", "tools") if name in body}
+        counted: dict[str, bytes] = {name: body[name] for name in ("tools", "system", "model", "messages") if name in body}
         try:
-            return (await client.messages.count_tokens(**counted)).input_tokens
+            return await self._count(client, joined(counted))
         except Exception as error:
             raise self._told(error, request.tokens).failure from None
 
@@ -119,15 +120,35 @@ class Anthropic:
 
     # --- one call ---
 
-    async def _once(self, client: AsyncAnthropic, body: dict[str, Any]) -> AsyncGenerator[ProviderEvent, None]:
-        """One try. Leaving it closes the connection, whatever the reason."""
-        collector = Collector(self._card.name)
-        async with await client.messages.create(**body, stream=True) as events:
+    async def _once(self, client: AsyncAnthropic, body: dict[str, bytes]) -> AsyncGenerator[ProviderEvent, None]:
+        """One try. Leaving it closes the connection, whatever the reason.
+
+        The body goes to the SDK as bytes: its own way would copy and write all that was ever said at every step.
+        """
+        from anthropic import AsyncStream
+        from anthropic.types import Message, RawMessageStreamEvent
+
+        collector, content = Collector(self._card.name), joined(body | {"stream": b"true"})
+        events: AsyncStream[RawMessageStreamEvent] = await client.post(
+            "/v1/messages",
+            content=content,
+            options=_JSON,
+            cast_to=Message,
+            stream=True,
+            stream_cls=AsyncStream[RawMessageStreamEvent],
+        )
+        async with events:
             async for event in events:
                 delta = collector.take(event)
                 if delta is not None:
                     yield delta
         yield collector.answer()
+
+    async def _count(self, client: AsyncAnthropic, content: bytes) -> int:
+        from anthropic.types import MessageTokensCount
+
+        path = "/v1/messages/count_tokens"
+        return (await client.post(path, content=content, options=_JSON, cast_to=MessageTokensCount)).input_tokens
 
     def _load(self, image: Image) -> bytes:
         """A session looks for its images before it plans a request, so one that is gone went between."""
@@ -136,7 +157,7 @@ class Anthropic:
             raise ProviderFailure(_IMAGE_GONE)
         return content
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _body(self, request: Request) -> dict[str, bytes]:
         most = request.max_output if self._most is None else min(request.max_output, self._most)
         return self._bodies.make(replace(request, model=self._card.name, max_output=most))
 

@@ -1,4 +1,4 @@
-"""The body of a call, step after step: what was said before is mapped once, and caches can be used.
+"""The body of a call, step after step: what was said before is mapped and written once, and caches can be used.
 
 Invariant: but for its breakpoints, which are no part of what caches go by, a body begins with the bytes of the one
 before it, as long as the requests do.
@@ -7,7 +7,7 @@ before it, as long as the requests do.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,6 +24,15 @@ LEAST_THINKING: Final = 1_024
 """Fewest tokens of thinking that the API takes."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Mapped:
+    """A message as JSON, and its bytes without a breakpoint."""
+
+    message: RequestMessage
+    json: JSON
+    plain: bytes
+
+
 @dataclass(slots=True)
 class Bodies:
     """Makes bodies. What is remembered are the messages of the last request; it changes nothing but the time."""
@@ -31,46 +40,62 @@ class Bodies:
     load: LoadImage
     thinking: int = 0
     """Tokens of thinking that are asked for; fewer than the API takes: none."""
-    _head: tuple[object, JSON] | None = None
-    _mapped: dict[int, tuple[RequestMessage, JSON]] = field(default_factory=dict)
+    _head: tuple[object, dict[str, bytes]] | None = None
+    _mapped: dict[int, _Mapped] = field(default_factory=dict)
 
-    def make(self, request: Request) -> JSON:
-        """The body, without `stream`. Breakpoints: after system and tools, at the last message, and where the last
-        request ended, since caches look back only 20 blocks for themselves."""
-        messages = [self._message(each) for each in request.messages]
-        thinking = self._thinking(messages, request.max_output)
-        self._mapped = {id(each): (each, made) for each, made in zip(request.messages, messages, strict=True)}
+    def make(self, request: Request) -> dict[str, bytes]:
+        """The fields of a body, each as JSON. Breakpoints: after system and tools, at the last message, and where the
+        last request ended, since caches look back only 20 blocks for themselves."""
+        mapped = [self._message(each) for each in request.messages]
+        self._mapped = {id(each.message): each for each in mapped}
+        messages = [each.plain for each in mapped]
         for place in (-1, -3):
             if len(messages) >= -place:
-                messages[place] = _marked_message(messages[place])
-        fresh = {"model": request.model, "max_tokens": request.max_output}
-        return self._head_of(request.system, request.tools) | fresh | thinking | {"messages": messages}
+                messages[place] = encoded(_marked_message(mapped[place].json))
+        fresh = {"model": encoded(request.model), "max_tokens": encoded(request.max_output)}
+        thinking = self._thinking(mapped, request.max_output)
+        return self._head_of(request.system, request.tools) | fresh | thinking | {"messages": _list(messages)}
 
-    def _thinking(self, messages: Sequence[JSON], most: int) -> JSON:
+    def _thinking(self, mapped: Sequence[_Mapped], most: int) -> dict[str, bytes]:
         """How much the model thinks. The API wants an open tool loop to begin with what it signed: where that is lost
         (another model began, or a compaction took it), this request goes without, and the next turn's does not."""
         tokens = min(self.thinking, most // 2)
-        if tokens < LEAST_THINKING or not _loop_is_signed(messages):
+        if tokens < LEAST_THINKING or not _loop_is_signed(mapped):
             return {}
-        return {"thinking": {"type": "enabled", "budget_tokens": tokens}}
+        return {"thinking": encoded({"type": "enabled", "budget_tokens": tokens})}
 
-    def _message(self, message: RequestMessage) -> JSON:
+    def _message(self, message: RequestMessage) -> _Mapped:
         known = self._mapped.get(id(message))
-        if known is not None and known[0] is message:
-            return known[1]
+        if known is not None and known.message is message:
+            return known
         [made] = anthropic_messages([message], self.load)
-        return _encodable(made)
+        made = _encodable(made)
+        return _Mapped(message, made, encoded(made))
 
-    def _head_of(self, system: str, tools: Sequence[RequestTool]) -> JSON:
+    def _head_of(self, system: str, tools: Sequence[RequestTool]) -> dict[str, bytes]:
         key = (system, tuple(tools))
         if self._head is None or self._head[0] != key:
-            self._head = (key, _head(system, tuple(tools)))
+            self._head = (key, {name: encoded(value) for name, value in _head(system, tuple(tools)).items()})
         return self._head[1]
 
 
-def _loop_is_signed(messages: Sequence[JSON]) -> bool:
+def encoded(value: Any) -> bytes:
+    """A value as JSON in UTF-8."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def joined(fields: Mapping[str, bytes]) -> bytes:
+    """An object of fields that are JSON each."""
+    return b"{%b}" % b",".join(b'"%b":%b' % (name.encode(), value) for name, value in fields.items())
+
+
+def _list(cells: Sequence[bytes]) -> bytes:
+    return b"[%b]" % b",".join(cells)
+
+
+def _loop_is_signed(mapped: Sequence[_Mapped]) -> bool:
     """Whether each answer since a person last spoke begins with signed reasoning."""
-    for message in reversed(messages):
+    for message in (each.json for each in reversed(mapped)):
         first = message["content"][0]["type"]
         if message["role"] == "user" and first != "tool_result":
             break
@@ -79,10 +104,10 @@ def _loop_is_signed(messages: Sequence[JSON]) -> bool:
     return True
 
 
-def with_room(body: JSON, room: int) -> JSON:
-    """The body for an answer of at most `room` tokens, without thinking where that would take all of it."""
-    made = body | {"max_tokens": room}
-    if "thinking" in made and made["thinking"]["budget_tokens"] >= room:
+def with_room(fields: Mapping[str, bytes], room: int) -> dict[str, bytes]:
+    """The fields for an answer of at most `room` tokens, without thinking where that would take all of it."""
+    made = {**fields, "max_tokens": encoded(room)}
+    if "thinking" in made and json.loads(made["thinking"])["budget_tokens"] >= room:
         del made["thinking"]
     return made
 
@@ -116,7 +141,7 @@ def _encodable(message: JSON) -> JSON:
 
 def _has_bytes(value: JSON) -> bool:
     try:
-        json.dumps(value, ensure_ascii=False).encode()
+        encoded(value)
     except UnicodeEncodeError:
         return False
     return True
