@@ -13,7 +13,7 @@ from tests.context.test_handoff import VALID
 
 from ullage.context import request as building
 from ullage.context.occupancy import occupancy
-from ullage.context.request import NO_BEGINNING, NO_OUTPUT, Built, Memo, build, render, request_images
+from ullage.context.request import NO_BEGINNING, NO_OUTPUT, Built, Memo, build, images_of, render
 from ullage.core.context import Replacement, RestoredFile, Word
 from ullage.core.events import ImagesMissing
 from ullage.core.messages import (
@@ -250,15 +250,22 @@ def test_the_head_keeps_its_evidence_apart() -> None:
 # --- images and bytes ---
 
 
+def images_in(made: Built) -> tuple[BlobRef, ...]:
+    """The images of a request, in order."""
+    blocks = [block for message in made.request.messages for block in message.blocks]
+    held = [[block] if isinstance(block, Image) else getattr(block, "images", ()) for block in blocks]
+    return tuple(image.blob for images in held for image in images)
+
+
 def test_an_image_whose_bytes_are_gone_is_a_placeholder() -> None:
     """Design 3, rule 3: in a prompt and in a tool's result; its neighbours stay, with a memo too."""
     memo, gone, there = Memo(), image(name="a"), image(name="b")
     log = Log().prompt("look", gone, there).answer(ToolCall("c", "shoot", "{}")).result("c", images=(there, gone))
     before = built(log, memo=memo)
-    assert request_images(before.request) == (gone.blob, there.blob, there.blob, gone.blob)
+    assert images_in(before) == images_of(log.state, CARD, memo) == (gone.blob, there.blob, there.blob, gone.blob)
     log.add(ImagesMissing((gone.blob,)))
     after = built(log, memo=memo)
-    assert request_images(after.request) == (there.blob, there.blob)
+    assert images_in(after) == images_of(log.state, CARD, memo) == (there.blob, there.blob)
     assert after.request == built(log).request
     texts = [short for message in after.request.messages for short in map(str, message.blocks) if "not stored" in short]
     assert len(texts) == 2 and after.size < before.size

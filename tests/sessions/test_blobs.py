@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tests.sessions.stage import Stage, decided, kinds, of_kind, prompt, said
 
-from ullage.context.request import request_images
 from ullage.context.toolresults import NOT_STORED
 from ullage.core.events import ImagesLeftOut, ImagesMissing, PromptMode, ResultReceived, Stop
 from ullage.core.messages import Image, Text
@@ -52,8 +51,9 @@ async def test_an_image_that_is_gone_is_recorded_before_the_request(stage: Stage
     host = await stage.restart(root)
     again = await host.open_session(actor.session_id)
     await prompt(again, "t4")
-    held = [request_images(request) for request in stage.model.requests]
-    assert held == [(cat.blob, dog.blob), (dog.blob,), (dog.blob,), (dog.blob,)]
+    blocks = [[b for m in request.messages for b in m.blocks] for request in stage.model.requests]
+    held = [[block for block in each if isinstance(block, Image)] for each in blocks]
+    assert held == [[cat, dog], [dog], [dog], [dog]]
     assert all("not stored any more" in said(request) for request in stage.model.requests[1:])
     assert decided(again) == [request.tokens for request in stage.model.requests]
 

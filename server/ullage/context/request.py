@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -70,13 +70,16 @@ class Memo:
     """Items inside `messages`."""
     messages: list[RequestMessage] = field(default_factory=list)
     size: int = 0
+    images: list[Image] = field(default_factory=list)
+    """Of every item, whether it can be sent or not."""
 
     def prepare(self, items: Sequence[Item], key: tuple[object, ...]) -> None:
         """Take in new items; start again where older ones are not what they were."""
         seen = self.pairing.seen
         if self.key != key or seen > len(items) or (seen and items[seen - 1] is not self.newest):
-            self.key, self.pairing = key, Pairing()
+            self.key, self.pairing, self.images, seen = key, Pairing(), [], 0
             self._unsettle()
+        self.images += (image for at in range(seen, len(items)) for image in _item_images(items[at]))
         if items and self.pairing.take(items) < self.settled:
             self._unsettle()
         self.newest = items[-1] if items else None
@@ -308,10 +311,18 @@ def _without_missing(
     return messages, size
 
 
-def request_images(request: Request) -> tuple[BlobRef, ...]:
-    """Every image that a request holds."""
-    blocks = (block for message in request.messages for block in message.blocks)
-    return tuple(image.blob for block in blocks for image in _images(block))
+def images_of(state: State, card: ModelCard, memo: Memo) -> tuple[BlobRef, ...]:
+    """Images that the next request may hold, without those that are known to be gone."""
+    shown = shown_handoff(state)
+    memo.prepare(state.items, (card.name, shown.seq if shown else None))
+    return tuple(image.blob for image in memo.images if image.blob.sha256 not in state.facts.missing)
+
+
+def _item_images(item: Item) -> Iterator[Image]:
+    if isinstance(item, MessageItem):
+        for part in item.message.parts:
+            if isinstance(part, Image | ToolResult):
+                yield from _images(part)
 
 
 def _images(block: Block) -> tuple[Image, ...]:

@@ -106,7 +106,9 @@ class Anthropic:
         """
         client = await self._ready()
         body = self._body(request)
-        counted: dict[str, bytes] = {name: body[name] for name in ("tools", "system", "model", "messages") if name in body}
+        counted: dict[str, bytes] = {
+            name: body[name] for name in ("tools", "system", "model", "messages") if name in body
+        }
         try:
             return await self._count(client, joined(counted))
         except Exception as error:

@@ -26,7 +26,7 @@ from ullage.context.occupancy import (
 from ullage.context.profiles.profile import Profile
 from ullage.context.profiles.ullage import ULLAGE
 from ullage.context.pruning import cache_expired
-from ullage.context.request import Built, Memo, build, request_images
+from ullage.context.request import Built, Memo, build, images_of
 from ullage.context.resuming import Resuming, resuming
 from ullage.context.summary import LastRequest, summary_request
 from ullage.context.toolresults import Fitted, fit_result
@@ -79,6 +79,7 @@ class Engine:
         self._memo = Memo()
         self.spending = Spending(ports)
         self._fixed: tuple[object, FixedPart] | None = None
+        self._written: tuple[tuple[ToolSpec, ...], tuple[RequestTool, ...]] | None = None
 
     # --- what the session works with ---
 
@@ -118,13 +119,17 @@ class Engine:
         return session_budget(state.facts.config, self._card(state), self._ports.price_tier)
 
     def _request_tools(self) -> tuple[RequestTool, ...]:
-        return tuple(request_tool(spec) for spec in self.specs.values())
+        """Written once for a set of tools."""
+        specs = tuple(self._tools.specs())
+        if self._written is None or self._written[0] != specs:
+            self._written = (specs, tuple(map(request_tool, specs)))
+        return self._written[1]
 
     def _fixed_part(self) -> FixedPart:
         """Counted once for a set of tools and an encoding."""
-        key = (tuple(self._tools.specs()), self.counter.encoding)
+        key = (tools := self._request_tools(), self.counter.encoding)
         if self._fixed is None or self._fixed[0] != key:
-            self._fixed = (key, fixed_part(self._system, self._request_tools(), self.counter))
+            self._fixed = (key, fixed_part(self._system, tools, self.counter))
         return self._fixed[1]
 
     def fixed_parts(self) -> tuple[tuple[str, int], ...]:
@@ -182,7 +187,7 @@ class Engine:
 
     def images(self, state: State) -> tuple[BlobRef, ...]:
         """Images that the next request would hold; their bytes must be there."""
-        return request_images(self.build(state, self.occupancy(state)).request)
+        return images_of(state, self._card(state), self._memo)
 
     def handoff(self, planned: HandoffFirst) -> tuple[Event, ...]:
         """What is left out, and the record of this epoch's handoff."""
