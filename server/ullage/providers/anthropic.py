@@ -106,9 +106,7 @@ class Anthropic:
         """
         client = await self._ready()
         body = self._body(request)
-        counted: dict[str, bytes] = {
-            name: body[name] for name in ("tools", "system", "model", "messages") if name in body
-        }
+        counted = {name: value for name, value in body.items() if name != "max_tokens"}
         try:
             return await self._count(client, joined(counted))
         except Exception as error:

@@ -18,6 +18,7 @@ import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any, Self
 
 from ullage.testing.messages_rules import JSON, REQUEST_BYTES, blocks_of, problems
@@ -45,6 +46,8 @@ class Asked:
     headers: Mapping[str, str]
     raw: bytes
     body: Any
+    arrived: float
+    """When its headers were there, in monotonic seconds."""
 
 
 @dataclass(slots=True)
@@ -64,6 +67,8 @@ class MessagesApi:
     """What of it broke the API's rules, in words."""
     usages: list[JSON] = field(default_factory=list)
     """Usage of each answer that was begun."""
+    ended: list[float] = field(default_factory=list)
+    """When each stream's last event was written, in monotonic seconds."""
     left: int = 0
     """Streams that the client closed before they ended."""
     url: str = ""
@@ -203,6 +208,7 @@ class MessagesApi:
             data = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
             writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
             await writer.drain()
+        self.ended.append(monotonic())
         match line.ending:
             case Ending.STALL:
                 with suppress(ConnectionError):
@@ -378,6 +384,7 @@ async def _request(reader: asyncio.StreamReader) -> Asked | None:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
         return None
+    arrived = monotonic()
     first, *lines = head.decode("latin-1").split("\r\n")
     method, path, _ = first.split(" ", 2)
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
@@ -386,4 +393,4 @@ async def _request(reader: asyncio.StreamReader) -> Asked | None:
         body = json.loads(raw) if raw else None
     except ValueError:
         body = None
-    return Asked(method, path, headers, raw, body)
+    return Asked(method, path, headers, raw, body, arrived)
