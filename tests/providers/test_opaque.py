@@ -23,7 +23,7 @@ from ullage.core.messages import Message, Opaque, Part, Reasoning, Role, Text, T
 from ullage.core.omission import message_units
 from ullage.core.requests import Request, RequestMessage
 from ullage.core.state import MessageItem
-from ullage.providers.anthropic_body import Bodies
+from ullage.providers.anthropic_body import Bodies, joined
 from ullage.providers.anthropic_shape import to_anthropic
 from ullage.providers.limits import Limits
 from ullage.providers.openai_shape import to_openai
@@ -163,7 +163,7 @@ def test_what_no_body_can_hold_is_left_out() -> None:
     """A lone surrogate can't be sent; a signed part is not mended, since its signature would no longer fit."""
     odd = Opaque("anthropic", "m", json.dumps({"type": "thinking", "thinking": "\ud83d", "signature": "c2ln"}))
     messages, _ = render(answered(Reasoning("x", odd), *signed()).state.items, "m")
-    body = Bodies(lambda image: None).make(Request("m", "", (), tuple(messages), 4_000, 100))
+    body = json.loads(joined(Bodies(lambda image: None).make(Request("m", "", (), tuple(messages), 4_000, 100))))
     assert problems(body | {"stream": True}) == []
     [answer] = [m for m in body["messages"] if m["content"][0]["type"] in ("thinking", "redacted_thinking")]
     assert [json.dumps(block) for block in answer["content"][:2]] == AS_THEY_CAME
