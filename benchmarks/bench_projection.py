@@ -1,31 +1,35 @@
-"""Projection of the next request, ours beside the reference method, over the recorded sessions in ULLAGE_DATA.
+"""Projection of the next request, ours beside seven estimators, over the recorded sessions in ULLAGE_DATA.
 
 The reference: the last reported usage, plus an o200k count of the new text times a ratio that is learned in the session
-(billed to counted, prior 1.0 worth 2,000 tokens), everything as the recording has it. It exits with 1 where ours is
-worse than the reference in median or p95, or too low as often as not.
+(billed to counted, prior 1.0 worth 2,000 tokens), everything as the recording has it. Estimates from scratch take the
+fixed part, which no record holds, from a session's first answer. It exits with 1 where ours is worse than the reference
+in median or p95, or too low as often as not.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ullage.cli.replay import Remembering
 from ullage.core.events import AnswerReceived, Entry
-from ullage.core.messages import Message, Text, ToolResult
+from ullage.core.messages import Part, Reasoning, Text, ToolCall, ToolResult
 from ullage.core.ports import TokenCounter
 from ullage.core.ratio import corrected, prior, uncorrected
 from ullage.core.reduce import reduce
-from ullage.core.state import MessageItem, State
+from ullage.core.state import Item, MessageItem, ReplacementItem, State
 from ullage.importers.reading import READERS, format_of
 from ullage.lab.projection import Errors, errors, projections
+from ullage.lab.survival import shown
 from ullage.providers.tokens import load_counter
 
 PRIOR_TOKENS = 2_000
 REFERENCE, OURS, SCRATCH = "usage + self-calibrated o200k (reference)", "ours", "ours from scratch, family's prior"
+
+Count = Callable[[str], float]
 
 
 class Nothing:
@@ -51,8 +55,15 @@ def measure(path: Path, counter: TokenCounter) -> Found:
     entries = read(content, counter).entries
     steps = [step for step in projections(entries) if step.measured]
     model = steps[0].model if steps else ""
+    plain, o200k = read(content, Nothing()).entries, counter.count
     rows = {
-        REFERENCE: list(reference(read(content, Nothing()).entries, counter)),
+        "from scratch, chars/4": list(whole(plain, quarter)),
+        "from scratch, o200k": list(whole(plain, o200k)),
+        "from scratch, o200k x 1.25": list(whole(plain, lambda text: 1.25 * o200k(text))),
+        "last usage alone": list(added(plain, lambda text: 0)),
+        "usage + chars/4 of the new text": list(added(plain, quarter)),
+        "usage + o200k of the new text": list(added(plain, o200k)),
+        REFERENCE: list(added(plain, o200k, prior=PRIOR_TOKENS)),
         OURS: [step.error for step in steps],
         "ours without the ratio": [step.plain_error for step in steps],
         SCRATCH: list(scratch(entries)),
@@ -60,24 +71,56 @@ def measure(path: Path, counter: TokenCounter) -> Found:
     return Found("Claude" if model.startswith("claude") else "GPT", rows)
 
 
-def reference(entries: Iterable[Entry], counter: TokenCounter) -> Iterator[float]:
-    """The reference's errors on the steps whose projection has a usage to build on."""
-    state, billed, counted = State(), 0, 0
+def quarter(text: str) -> float:
+    return len(text) / 4
+
+
+def added(entries: Iterable[Entry], count: Count, prior: int | None = None) -> Iterator[float]:
+    """Errors of the last usage plus the new text, on the steps that have one; with a prior's weight, times a ratio."""
+    state, billed, counted = State(), 0.0, 0.0
     for entry in entries:
         event = entry.event
         before = state.facts.baseline
         if isinstance(event, AnswerReceived) and before is not None and event.usage.prompt:
-            new = sum(
-                _text(item.message, counter) for item in state.items[before.length :] if isinstance(item, MessageItem)
-            )
-            ratio = (PRIOR_TOKENS + billed) / (PRIOR_TOKENS + counted)
+            new = sum(_count(item, count, thoughts=False) for item in state.items[before.length :])
+            ratio = (prior + billed) / (prior + counted) if prior else 1.0
             yield (before.total + ratio * new - event.usage.prompt) / event.usage.prompt
             billed, counted = billed + event.usage.prompt - before.total, counted + new
         state = reduce(state, entry)
 
 
-def _text(message: Message, counter: TokenCounter) -> int:
-    return sum(counter.count(part.text) for part in message.parts if isinstance(part, Text | ToolResult))
+def whole(entries: Iterable[Entry], count: Count) -> Iterator[float]:
+    """Errors of the fixed part plus all text that a request holds."""
+    state, fixed, total, places = State(), None, 0.0, 0
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, AnswerReceived) and event.usage.prompt:
+            if fixed is None:
+                fixed = max(0.0, event.usage.prompt - total)
+            else:
+                yield (fixed + total - event.usage.prompt) / event.usage.prompt
+        before, state = state, reduce(state, entry)
+        if state.facts.revision != before.facts.revision:
+            total, places = 0.0, 0
+        total += sum(_count(item, count, thoughts=True) for item in state.items[places:])
+        places = len(state.items)
+
+
+def _count(item: Item, count: Count, *, thoughts: bool) -> float:
+    if isinstance(item, ReplacementItem):
+        return count(shown(item.replacement))
+    parts = item.message.parts if isinstance(item, MessageItem) else ()
+    return sum(count(_text(part)) for part in parts if thoughts or isinstance(part, Text | ToolResult))
+
+
+def _text(part: Part) -> str:
+    match part:
+        case Text(text) | ToolResult(_, text) | Reasoning(text):
+            return text
+        case ToolCall():
+            return part.arguments
+        case _:
+            return ""
 
 
 def scratch(entries: Iterable[Entry]) -> Iterator[float]:
