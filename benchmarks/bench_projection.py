@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ullage.cli.replay import Remembering
-from ullage.core.events import AnswerReceived, Entry
+from ullage.core.events import AnswerReceived, Entry, ResultReceived
 from ullage.core.messages import Part, Reasoning, Text, ToolCall, ToolResult
 from ullage.core.ports import TokenCounter
 from ullage.core.ratio import corrected, prior, uncorrected
@@ -52,23 +52,36 @@ class Found:
 def measure(path: Path, counter: TokenCounter) -> Found:
     content = path.read_bytes()
     read = READERS[str(format_of(content))]
+    name = str(format_of(content))
     entries = read(content, counter).entries
     steps = [step for step in projections(entries) if step.measured]
     model = steps[0].model if steps else ""
     plain, o200k = read(content, Nothing()).entries, counter.count
+    sent = list(_sent(entries, name))
     rows = {
-        "from scratch, chars/4": list(whole(plain, quarter)),
-        "from scratch, o200k": list(whole(plain, o200k)),
-        "from scratch, o200k x 1.25": list(whole(plain, lambda text: 1.25 * o200k(text))),
+        "from scratch, chars/4": list(whole(sent, quarter)),
+        "from scratch, o200k": list(whole(sent, o200k)),
+        "from scratch, o200k x 1.25": list(whole(sent, lambda text: 1.25 * o200k(text))),
         "last usage alone": list(added(plain, lambda text: 0)),
         "usage + chars/4 of the new text": list(added(plain, quarter)),
         "usage + o200k of the new text": list(added(plain, o200k)),
         REFERENCE: list(added(plain, o200k, prior=PRIOR_TOKENS)),
         OURS: [step.error for step in steps],
         "ours without the ratio": [step.plain_error for step in steps],
-        SCRATCH: list(scratch(entries)),
+        SCRATCH: list(scratch(sent)),
     }
     return Found("Claude" if model.startswith("claude") else "GPT", rows)
+
+
+def _sent(entries: Iterable[Entry], format: str) -> Iterator[Entry]:
+    """What requests held: pi records answers that were cut off and what their calls gave back, but never sends them."""
+    cut: set[tuple[str, int]] = set()
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, AnswerReceived) and event.stop in ("cancelled", "failed") and format == "pi":
+            cut.add((event.turn_id, event.step))
+        elif not (isinstance(event, ResultReceived) and (event.turn_id, event.step) in cut):
+            yield entry
 
 
 def quarter(text: str) -> float:
@@ -90,7 +103,7 @@ def added(entries: Iterable[Entry], count: Count, prior: int | None = None) -> I
 
 
 def whole(entries: Iterable[Entry], count: Count) -> Iterator[float]:
-    """Errors of the fixed part plus all text that a request holds."""
+    """Errors of the fixed part plus all text that a request held."""
     state, fixed, total, places = State(), None, 0.0, 0
     for entry in entries:
         event = entry.event

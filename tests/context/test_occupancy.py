@@ -132,7 +132,8 @@ def test_the_estimate_is_the_sum_of_its_messages(seed: int) -> None:
     [
         (Text("x" * 40), 10),
         (Reasoning("x" * 40), 0),
-        (Reasoning("x" * 40, Opaque("p", "m", "y" * 80)), 20),
+        (Reasoning("x" * 40, Opaque("p", "m", "y" * 80)), 10),
+        (Reasoning("", Opaque("p", "m", "y" * 80)), 20),
         (Opaque("p", "m", "y" * 81), 21),
         (image(5_000_000), 1_600),
         (ToolCall("c" * 8, "read", "x" * 40), 4 + 1 + 10 + 2),

@@ -28,7 +28,8 @@ def count_message(message: Message, counter: TokenCounter) -> int:
     """Tokens of one message in a request (blade 2.2): framing, role, parts.
 
     An image has a fixed cost, whatever its bytes. Opaque parts are estimated at a quarter of their bytes. Reasoning
-    that no provider signed is not sent back and costs nothing.
+    that no provider signed is not sent back and costs nothing; of signed reasoning whose text is known the text is
+    counted, since its signature is not billed.
     """
     parts = sum(_count_part(part, counter) for part in message.parts)
     return BOUNDS.message_framing + counter.count(message.role) + parts
@@ -38,9 +39,7 @@ def _count_part(part: Part, counter: TokenCounter) -> int:
     match part:
         case Text(text):
             return counter.count(text)
-        case Reasoning(_, opaque):
-            return opaque.tokens if opaque else 0
-        case Opaque():
+        case Reasoning() | Opaque():
             return part.tokens
         case Image():
             return BOUNDS.image_tokens

@@ -32,6 +32,14 @@ class Reasoning:
     text: str
     opaque: Opaque | None = None
 
+    @property
+    def tokens(self) -> int:
+        """What it is estimated at: nothing unless it is signed, since it is not sent back; a quarter of the bytes of
+        its text where that is known, since a signature is not billed."""
+        if self.opaque is None:
+            return 0
+        return -(-len(self.text.encode()) // 4) if self.text else self.opaque.tokens
+
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
@@ -156,12 +164,12 @@ class Message:
 
         Reasoning that can be read stays, unsigned.
         """
-        gone = [opaque for part in self.parts if (opaque := _signed(part)) and opaque.model != model]
+        gone = [part for part in self.parts if isinstance(part, Reasoning | Opaque) and _foreign(part, model)]
         if not gone:
             return self, 0
-        parts = (part if _signed(part) not in gone else _unsigned(part) for part in self.parts)
+        parts = (part if part not in gone else _unsigned(part) for part in self.parts)
         kept = tuple(part for part in parts if part is not None)
-        return replace(self, parts=kept), sum(opaque.tokens for opaque in gone)
+        return replace(self, parts=kept), sum(part.tokens for part in gone)
 
     @property
     def text(self) -> str:
@@ -169,14 +177,10 @@ class Message:
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
 
-def _signed(part: Part) -> Opaque | None:
-    match part:
-        case Reasoning(opaque=opaque):
-            return opaque
-        case Opaque():
-            return part
-        case _:
-            return None
+def _foreign(part: Reasoning | Opaque, model: str) -> bool:
+    """Whether another model signed it."""
+    signed = part.opaque if isinstance(part, Reasoning) else part
+    return signed is not None and signed.model != model
 
 
 def _unsigned(part: Part) -> Part | None:
