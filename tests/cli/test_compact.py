@@ -7,7 +7,6 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,12 @@ import pytest
 from tests.context.histories import COUNTER
 
 from ullage.cli.compact import Asked, Report, compact, read_body
+from ullage.context.request import render
 from ullage.core.errors import BadInput
+from ullage.core.events import CheckpointCommitted
+from ullage.core.reduce import fold
+from ullage.importers.claude_code import read
+from ullage.providers.anthropic_shape import anthropic_messages
 from ullage.providers.shapes import detect_shape
 from ullage.testing.api_rules import anthropic_problems, openai_problems
 
@@ -215,12 +219,11 @@ def test_the_command() -> None:
 CONSTRAINT = "Side note for all of this: keep the fixture file tests/data/golden-7731.bin exactly as it is."
 
 
-def recorded(path: Path) -> Iterator[dict[str, Any]]:
-    """The messages of a Claude Code session, as they were sent."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
-        if record.get("type") in ("user", "assistant") and not record.get("isSidechain"):
-            yield {"role": record["message"]["role"], "content": record["message"]["content"]}
+def recorded(path: Path) -> list[dict[str, Any]]:
+    """All messages of a Claude Code session as an API takes them, as if it had never been compacted."""
+    entries = read(path.read_bytes(), COUNTER).entries
+    state = fold(entry for entry in entries if not isinstance(entry.event, CheckpointCommitted))
+    return anthropic_messages(render(state.items, "")[0])
 
 
 def cut(messages: list[dict[str, Any]], tokens: int) -> int:
@@ -237,7 +240,7 @@ def cut(messages: list[dict[str, Any]], tokens: int) -> int:
 def test_a_planted_constraint_survives_five_rounds_word_for_word(where: float) -> None:
     if not os.environ.get(DATA):
         pytest.skip(f"{DATA} names no folder of recorded sessions")
-    session = list(recorded(Path(os.environ[DATA]) / "claude-code-parallel.jsonl"))
+    session = recorded(Path(os.environ[DATA]) / "claude-code-parallel.jsonl")
     end = cut(session, 90_000)
     place = max(1, int(end * where))
     messages = [*session[:place], {"role": "user", "content": CONSTRAINT}, *session[place:end]]
