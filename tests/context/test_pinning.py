@@ -17,7 +17,6 @@ from tests.context.test_compaction import (
 )
 
 from ullage.context import Conversation, conversation_of
-from ullage.context.assembly import least
 from ullage.context.compaction import Accepted, gate
 from ullage.context.ledger import HEADINGS
 from ullage.context.limits import BOUNDS
@@ -263,14 +262,18 @@ def test_pins_larger_than_their_share() -> None:
 def test_pins_raise_the_target_like_records() -> None:
     """Design 6.10: the result may be as large as what is mandatory, pins within their share included."""
     log = Log(budget(200_000, "test")).prompt("task " + "t" * 80_000)
-    pin_text(log, "p" * 4_000)
-    log.read("a.py", 10_000).read("b.py", 10_000)
-    made, floor = planned(log), least(log.state, COUNTER)
-    assert made.target > made.source_tokens * 80 // 100  # which it would be without pins
-    assert made.target == floor.tokens - floor.pins + floor.whole_pins
+    for number in range(12):
+        log.read(f"a{number}.py", 9_000)
+    without = planned(log).target
+    pin_text(log, "p" * 6_000)
+    for _ in range(2):
+        log.read("b.py", 9_000)
+    raised = planned(log).target
+    assert raised - without >= pins_tokens(log.state.facts.pins, COUNTER)
+    made = planned(log)
     replacement = compact(log, made)
     assert isinstance(gate(made, log.state, replacement, FIXED.tokens, log.budget), Accepted)
-    assert [one.text for one in replacement.pins] == ["p" * 4_000]
+    assert [one.text for one in replacement.pins] == ["p" * 6_000]
 
 
 def test_pins_that_leave_no_room() -> None:

@@ -159,9 +159,16 @@ facts = st.builds(
     pins_untold=st.lists(st.builds(events.PinAdded, pins, tokens, words), max_size=1).map(tuple),
     breaker=st.builds(state.Breaker, st.integers(0, 4), counts, tokens),
     outputs=st.lists(blobs, max_size=2).map(tuple),
+    redoable=seqs,
     anomalies=st.lists(seqs, max_size=2).map(tuple),
     read_only=maybe | words,
 )
+
+items = st.builds(state.MessageItem, seqs, any_message, tokens, words, tokens) | st.builds(
+    state.ReplacementItem, seqs, replacements, tokens, tokens
+)
+several_items = st.lists(items, max_size=3).map(tuple)
+several_turns = st.lists(turn_ids, max_size=2).map(tuple)
 
 # --- events ---
 
@@ -228,6 +235,8 @@ BY_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
     events.CompactionFailed: st.builds(events.CompactionFailed, st.sampled_from(context.Reason), errors, maybe | words),
     events.PinAdded: st.builds(events.PinAdded, pins, tokens, words),
     events.PinRemoved: st.builds(events.PinRemoved, st.sampled_from(["t1/u", "t1/1/a", "pin3"])),
+    events.SessionRewound: st.builds(events.SessionRewound, turn_ids, seqs, several_turns, seqs, facts, several_items),
+    events.SessionRedone: st.builds(events.SessionRedone, seqs, several_turns, seqs, facts, several_items),
     events.LogRepaired: st.builds(events.LogRepaired, counts, counts, words),
     events.DamageAccepted: st.builds(events.DamageAccepted, st.lists(st.tuples(counts, counts), max_size=2).map(tuple)),
     events.Unknown: st.builds(_unknown, st.sampled_from(["later_kind", "next_kind"]), st.booleans(), text),

@@ -64,7 +64,7 @@ def test_the_same_is_pinned_once() -> None:
 @pytest.mark.parametrize(
     ("pins", "code"),
     [
-        (tuple(typed_pin(f"rule {n}", 100 + n) for n in range(BOUNDS.pins_remembered)), "too_many_pins"),
+        (tuple(typed_pin(f"rule {n}", n) for n in range(BOUNDS.pins_remembered)), "too_many_pins"),
         ((typed_pin("x" * (BOUNDS.pins_chars - 3), 1),), "pins_too_long"),
     ],
 )

@@ -87,6 +87,8 @@ CELLS = {
     "PromptRemoveAsked": "hhhhhhR",
     "QueueResumeAsked": "hhhhhhR",
     "CompactAsked": "hhhhhhR",
+    "RewindAsked": "hRRRRRR",
+    "RedoAsked": "hRRRRRR",
     "CancelAsked": "hhhhhh-",
     "CloseAsked": "hhhhhhh",
     "StepPlanned": "-h-----",

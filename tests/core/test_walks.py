@@ -10,7 +10,7 @@ import pytest
 from tests.core.walk import Walk, walk
 
 from ullage.core import inputs
-from ullage.core.commands import CallProvider, CompactionEnded, Finish, ReplyTurn
+from ullage.core.commands import CallProvider, CompactionEnded, Finish, RefuseRewind, ReplyTurn
 from ullage.core.events import Stop, TurnEnded, TurnStarted
 from ullage.core.inputs import Input
 from ullage.core.turn import advance
@@ -101,7 +101,7 @@ def test_a_closed_session_orders_nothing_but_answers() -> None:
     for event in book.every_input(rng, book.Stage()):
         turn, commands = advance(closed, book.Stage().state, event)
         assert turn.state is TurnState.CLOSED
-        assert all(isinstance(command, ReplyTurn | CompactionEnded | Finish) for command in commands)
+        assert all(isinstance(command, ReplyTurn | CompactionEnded | RefuseRewind | Finish) for command in commands)
 
 
 # --- the walker's own eyes ---

@@ -24,7 +24,9 @@ from ullage.core.commands import (
     Finish,
     PlanCompaction,
     PlanStep,
+    RefuseRewind,
     ReplyTurn,
+    Rewind,
     RunTools,
     StopEffects,
     Summarise,
@@ -66,6 +68,8 @@ from ullage.core.inputs import (
     PromptRemoveAsked,
     ProviderFailed,
     QueueResumeAsked,
+    RedoAsked,
+    RewindAsked,
     SampleFailed,
     StepPlanned,
     Stopped,
@@ -79,6 +83,9 @@ from ullage.core.state import InstructionsItem, MessageItem, ended_how
 from ullage.core.turn_state import TurnState
 from ullage.core.units import units
 from ullage.testing import playbook as book
+
+_AT_ONCE = (Append, ReplyTurn, CompactionEnded, Rewind, RefuseRewind, Finish, book.RecordHandoff)
+"""Commands that feed nothing."""
 
 
 class DiskFull(Exception):
@@ -173,7 +180,7 @@ class Walk(book.Stage):
         super()._do(command)
         if isinstance(command, RunTools):
             self.effects += [RunTools((call,)) for call in command.calls]
-        elif not isinstance(command, Append | ReplyTurn | CompactionEnded | Finish | book.RecordHandoff):
+        elif not isinstance(command, _AT_ONCE):
             self.effects.append(command)
 
     def _note(self, event: Event) -> None:
@@ -219,7 +226,9 @@ class Walk(book.Stage):
         rng = self.rng
         known = [*self.accepted, "nobody"]
         roll = rng.random()
-        if roll < 0.4:
+        if self.turn.state is TurnState.IDLE and rng.random() < 0.2:
+            self._go_back()
+        elif roll < 0.4:
             self.prompts += 1
             mode = rng.choice(list(PromptMode))
             self.feed(book.prompt(f"t{self.prompts}", mode))
@@ -237,13 +246,20 @@ class Walk(book.Stage):
             self.compactions += 1
             self.asked.append(f"k{self.compactions}")
             self.feed(CompactAsked(self.asked[-1], rng.choice(["", "keep the plan"])))
-        elif roll < 0.9:
+        elif roll < 0.88:
             self.feed(self._permit(rng.choice([*sorted(self.ran), *sorted(self.turn.waiting), "t1/1/c0"]), True))
+        elif roll < 0.9:
+            self._go_back()
         elif roll < 0.97:
             self._aside()
             self._pin()
         elif roll < 0.98:
             self.feed(CloseAsked())
+
+    def _go_back(self) -> None:
+        """Rewind or redo, which only an idle session does."""
+        name = self.rng.choice([*self.started, "nobody"])
+        self.feed(RewindAsked("r", name) if self.rng.random() < 0.6 else RedoAsked("r"))
 
     def _repeat(self, turn_id: str) -> None:
         """The same prompt once more: an ended turn answers again, a living one has one answer for both."""

@@ -92,6 +92,29 @@ async def check_fork(editor: Editor) -> None:
     assert copied[-1]["update"]["kind"] == "forked"
 
 
+async def check_rewind(editor: Editor) -> None:
+    one = await editor.new()
+    for turn in ("t1", "t2"):
+        await editor.ask("session/prompt", one, text=f"say {turn}", turnId=turn)
+    dry = await editor.ask("session/rewind", one, messageId="t2/u", dryRun=True)
+    assert (dry["seq"], dry["turns"], dry["after"] < dry["before"]) == (None, ["t2"], True)
+    done = await editor.ask("session/rewind", one, turnId="t2")
+    assert {**done, "seq": None} == dry
+    told = editor.updates(one)[-1]
+    assert (told["seq"], told["update"]["kind"], told["update"]["turns"]) == (done["seq"], "rewound", ["t2"])
+    assert "say t2" not in (await editor.ask("session/export", one))["text"]
+
+
+async def check_redo(editor: Editor) -> None:
+    one = await editor.new()
+    await editor.ask("session/prompt", one, text="say t1", turnId="t1")
+    went = await editor.ask("session/rewind", one, turnId="t1")
+    back = await editor.ask("session/redo", one)
+    assert (back["turns"], back["before"], back["after"] > went["after"]) == (["t1"], went["after"], True)
+    assert editor.updates(one)[-1]["update"] == {"kind": "redone", "rewindSeq": went["seq"], "turns": ["t1"]}
+    assert (await refusal(editor.ask("session/redo", one))).data["code"] == "nothing_to_redo"
+
+
 async def check_rename(editor: Editor) -> None:
     one = await editor.new()
     assert await editor.ask("session/rename", one, title="Zoë \U0001f377") == {}
@@ -245,6 +268,8 @@ ROWS = (
     Row("session/fork", check_fork, "session_not_open"),
     Row("session/pin", check_pin, "session_not_open", NOBODY | {"text": "x"}),
     Row("session/unpin", check_unpin, "session_not_open", NOBODY | {"pinId": "x"}),
+    Row("session/rewind", check_rewind, "session_not_open", NOBODY | {"turnId": "t1"}),
+    Row("session/redo", check_redo, "session_not_open"),
     Row("session/rename", check_rename, "session_not_open", NOBODY | {"title": "x"}),
     Row("session/export", check_export, "session_not_open"),
     Row("session/configure", check_configure, "session_not_open", NOBODY | {"window": 50_000}),

@@ -24,6 +24,7 @@ from ullage.context.resuming import Resuming, resuming
 from ullage.core.errors import BadInput, SessionUnavailable
 from ullage.core.events import Entry, HandoffRecorded
 from ullage.core.ports import ModelCard
+from ullage.core.rewinding import standing
 from ullage.core.state import Facts, State, spent
 from ullage.core.views import export_view
 from ullage.providers.models import price_of, read_prices
@@ -118,7 +119,7 @@ def _show(files: Files, home: Path, args: argparse.Namespace, out: Out, about: O
                 code="wrong_identity",
             )
         entries = list(opened.log.entries())
-        told = blocks(export_view(entries))
+        told = blocks(standing(export_view(entries)))
         kept = heapq.merge(told, _hidden(entries), key=lambda each: each[0]) if args.hidden else told
         out.write(document(facts.title, (block for _, block in kept)))
         about.line(_paid(facts))

@@ -6,6 +6,7 @@ Invariant: a pin whose message is in view costs nothing; whatever else is pinned
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ullage.context.occupancy import count_message
 from ullage.core.context import Pin
@@ -17,13 +18,16 @@ from ullage.core.events import (
     PromptEdited,
     PromptQueued,
     ResultReceived,
+    SessionRedone,
+    SessionRewound,
     SteerEntered,
     TurnStarted,
 )
 from ullage.core.messages import Message
 from ullage.core.pins import known_pin, pin_note, refusal, text_of
 from ullage.core.ports import TokenCounter
-from ullage.core.state import MessageItem, ReplacementItem, State
+from ullage.core.reduce import reduce
+from ullage.core.state import MessageItem, ReplacementItem, State, changed
 
 
 def pinning(state: State, pin: Pin, counter: TokenCounter) -> tuple[Pin, PinAdded | None]:
@@ -39,16 +43,35 @@ def pinning(state: State, pin: Pin, counter: TokenCounter) -> tuple[Pin, PinAdde
         raise problem
     if _in_view(state, pin):
         return pin, PinAdded(pin)
-    return pin, PinAdded(pin, count_message(pin_note(pin), counter), counter.encoding)
+    return pin, _told(pin, counter)
+
+
+Going = SessionRewound | SessionRedone
+
+
+def tell_pins(state: State, event: Going, counter: TokenCounter) -> Going:
+    """The event, telling the pins that stay and whose text it takes out of view; `state` is the one just before it."""
+    after = reduce(state, Entry(state.facts.last_seq + 1, state.facts.last_at, event))
+    gone = tuple(_told(pin, counter) for pin in after.facts.pins if not _in_view(after, pin))
+    return replace(event, facts=changed(event.facts, pins_untold=gone))
+
+
+def _told(pin: Pin, counter: TokenCounter) -> PinAdded:
+    return PinAdded(pin, count_message(pin_note(pin), counter), counter.encoding)
 
 
 def _in_view(state: State, pin: Pin) -> bool:
     """Whether the model sees the pinned text, whole: among the items, or in the head of a replacement."""
+    note = pin_note(pin)
     for item in state.items:
+        if isinstance(item, MessageItem) and item.message == note:
+            return True
         if isinstance(item, MessageItem) and item.message.message_id == pin.pin_id:
             return text_of(item.message) == pin.text
         if isinstance(item, ReplacementItem):
             words = (*item.replacement.task, *item.replacement.words)
+            if pin in item.replacement.pins:
+                return True
             if any(word.message_id == pin.pin_id and word.text == pin.text for word in words):
                 return True
     return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from ullage.core.context import Replacement
-from ullage.core.events import CheckpointCommitted
+from ullage.core.events import CheckpointCommitted, Entry, SessionRedone, SessionRewound
 from ullage.core.limits import BOUNDS
 from ullage.core.messages import Image, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
 
@@ -28,6 +28,22 @@ def checkpoint_problem(event: CheckpointCommitted) -> str | None:
     if size > BOUNDS.checkpoint_bytes:
         return f"{size} bytes are more than {BOUNDS.checkpoint_bytes}"
     return pairing_problem([kept.message for kept in event.replacement.tail])
+
+
+def unwritable(entry: Entry) -> str | None:
+    """Why an event that carries the state must not be written: nobody would restore it, or to another state."""
+    event = entry.event
+    if not isinstance(event, CheckpointCommitted | SessionRewound | SessionRedone):
+        return None
+    if isinstance(event, CheckpointCommitted):
+        problem = checkpoint_problem(event)
+        if problem is not None:
+            return problem
+        if event.facts.revision != event.revision:
+            return f"it was planned against revision {event.revision}, not {event.facts.revision}"
+    if event.facts.last_seq != entry.seq - 1:
+        return f"its facts are of event {event.facts.last_seq}, not of {entry.seq - 1}"
+    return None
 
 
 def replacement_bytes(replacement: Replacement) -> int:

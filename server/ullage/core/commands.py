@@ -122,6 +122,22 @@ class CommitCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewind:
+    """Find the turn, write and sync the rewind, then swap, and answer who asked; `name` None: redo instead."""
+
+    ask_id: str
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseRewind:
+    """Answer who asked for a rewind or a redo that can't be."""
+
+    ask_id: str
+    error: ErrorReport
+
+
+@dataclass(frozen=True, slots=True)
 class StopEffects:
     """Stop whatever runs and wait for its end; feeds `Stopped`."""
 
@@ -170,6 +186,8 @@ Command = (
     | Summarise
     | Assemble
     | CommitCheckpoint
+    | Rewind
+    | RefuseRewind
     | StopEffects
     | ReplyTurn
     | CompactionEnded

@@ -16,7 +16,7 @@ from ullage.core.errors import ErrorReport
 from ullage.core.messages import BlobRef, Message, Usage
 
 if TYPE_CHECKING:
-    from ullage.core.state import Facts
+    from ullage.core.state import Carried, Facts
 
 
 class PromptMode(StrEnum):
@@ -304,6 +304,33 @@ class PinRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionRewound:
+    """The conversation went back to just before a turn: `turns`, from seq `before` on, are taken back, oldest first.
+
+    `facts` is the state's bounded half just before this event, without what was taken back; its `epoch` names the
+    checkpoint in force there. What the model sees of before `cut` stays, and `items` follow (`core.rewinding`).
+    """
+
+    turn_id: str
+    before: int
+    turns: tuple[str, ...]
+    cut: int
+    facts: Facts
+    items: tuple[Carried, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRedone:
+    """The rewind of seq `rewind` was undone: its `turns` are back. `cut`, `facts` and `items` as there."""
+
+    rewind: int
+    turns: tuple[str, ...]
+    cut: int
+    facts: Facts
+    items: tuple[Carried, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class LogRepaired:
     """A torn tail was copied aside and cut. `offset` and `size` in bytes of the file as it was."""
 
@@ -321,10 +348,7 @@ class DamageAccepted:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """An event that this version does not know: kept raw, hidden from every view.
-
-    `critical` opens the session read-only. `raw` is the event's JSON text.
-    """
+    """Not known to this version: hidden from every view. `raw` is JSON text; `critical` opens the session read-only."""
 
     kind: str
     critical: bool
@@ -359,6 +383,8 @@ Event = (
     | CompactionFailed
     | PinAdded
     | PinRemoved
+    | SessionRewound
+    | SessionRedone
     | LogRepaired
     | DamageAccepted
     | Unknown

@@ -50,6 +50,21 @@ class CompactAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class RewindAsked:
+    """Go back to just before a turn, named by its id or by that of the message that began it."""
+
+    ask_id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RedoAsked:
+    """Undo the newest rewind."""
+
+    ask_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class CancelAsked:
     """Cancel a turn, a waiting prompt or a manual compaction; None means whatever runs. A late one is harmless."""
 
@@ -232,6 +247,8 @@ Input = (
     | PromptRemoveAsked
     | QueueResumeAsked
     | CompactAsked
+    | RewindAsked
+    | RedoAsked
     | CancelAsked
     | CloseAsked
     | StepPlanned
@@ -252,3 +269,16 @@ Input = (
     | Stopped
     | CommitFailed
 )
+
+FROM_EFFECTS = (
+    OutputStarted,
+    AnswerArrived,
+    ProviderFailed,
+    PermissionAnswered,
+    ToolFinished,
+    SampleFinished,
+    SampleFailed,
+    GatePassed,
+    GateRejected,
+)
+"""Inputs that come from effects."""

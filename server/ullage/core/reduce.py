@@ -44,7 +44,9 @@ from ullage.core.events import (
     SessionConfigured,
     SessionCreated,
     SessionForked,
+    SessionRedone,
     SessionRenamed,
+    SessionRewound,
     SteerEntered,
     StepStarted,
     TokensRecounted,
@@ -55,7 +57,7 @@ from ullage.core.events import (
 )
 from ullage.core.limits import BOUNDS
 from ullage.core.messages import BlobRef
-from ullage.core.omission import omitted, recounted, restored
+from ullage.core.omission import omission, omitted, recounted, restored, whole_items
 from ullage.core.pins import pin_added, pin_removed, pins_told
 from ullage.core.reduce_turns import (
     answered,
@@ -167,6 +169,8 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
             return pin_added(state, event)
         case PinRemoved():
             return pin_removed(state, event)
+        case SessionRewound() | SessionRedone():
+            return _went(state, entry, event)
         case Unknown():
             reason = f"written by a newer version: {event.kind}" if event.critical else facts.read_only
             return with_facts(state, changed(facts, read_only=reason))
@@ -194,7 +198,7 @@ def _missing(facts: Facts, entry: Entry, images: Iterable[BlobRef]) -> Facts:
 def _forked(facts: Facts, event: SessionForked) -> Facts:
     """What belongs to the parent's life alone stays behind: its breaker too, whose key is the session, and its bill."""
     cleared = changed(facts, parent=event.parent, queue=(), held=None, open_turn=None, sent=None, handoffs=0)
-    return changed(cleared, breaker=Breaker(), turn_totals=Totals(), summary_totals=Totals())
+    return changed(cleared, breaker=Breaker(), redoable=-1, turn_totals=Totals(), summary_totals=Totals())
 
 
 def _created(state: State, entry: Entry, event: SessionCreated) -> State | None:
@@ -252,18 +256,15 @@ def _portable_message(item: MessageItem, model: str) -> MessageItem:
 
 
 def _recounted(state: State, event: TokensRecounted) -> State:
-    counts, items, upto = dict(event.counts), AppendOnly[Item](), 0
+    counts, items = dict(event.counts), list[Item]()
     for item in state.items:
-        tokens, changes = item.tokens, {}
         if isinstance(item, MessageItem | InstructionsItem) and item.message.message_id in counts:
-            tokens = counts[item.message.message_id]
-            changes = {"encoding": event.encoding}
+            item = replace(item, tokens=counts[item.message.message_id], encoding=event.encoding)
         elif isinstance(item, OmissionItem):
             item = recounted(item, counts, event.encoding)
-        upto += tokens
-        items = items.append(replace(item, tokens=tokens, upto=upto, **changes))  # type: ignore[arg-type]
+        items.append(item)
     queue = tuple(_recounted_prompt(waiting, counts, event.encoding) for waiting in state.facts.queue)
-    return State(changed(state.facts, queue=queue), items)
+    return State(changed(state.facts, queue=queue), _summed(items))
 
 
 def _recounted_prompt(waiting: Queued, counts: Mapping[str, int], encoding: str) -> Queued:
@@ -303,10 +304,30 @@ def _checkpoint(state: State, entry: Entry, event: CheckpointCommitted) -> State
         baseline=None,
         sent=None,
         pins_untold=(),  # the replacement tells them
+        redoable=-1,
         compactions=facts.compactions + 1,
         breaker=breaker_after_report(facts.breaker, event.report, entry.at),
     )
     return State(facts, replacement_items(entry.seq, event.replacement))
+
+
+def _went(state: State, entry: Entry, event: SessionRewound | SessionRedone) -> State:
+    """Go back or return: the event holds what of the state is not here any more (`core.rewinding`)."""
+    found = omission(state.items)
+    whole = whole_items(state.items) if found and found.seq >= event.cut else state.items
+    items = [*(item for item in whole if item.seq < event.cut), *event.items]
+    facts = changed(
+        _identified(event.facts, state.facts),
+        revision=entry.seq,
+        handoffs=sum(isinstance(item, HandoffItem) for item in items),
+        open_turn=None,
+        baseline=None,
+        sent=None,
+        redoable=entry.seq if isinstance(event, SessionRewound) else event.facts.redoable,
+    )
+    after, known = State(facts, _summed(items)), state.facts
+    fits = known.open_turn is None and (not event.cut or facts.epoch == known.epoch)
+    return after if fits else noted(after, entry)
 
 
 def _identified(facts: Facts, known: Facts) -> Facts:
@@ -320,6 +341,15 @@ def _identified(facts: Facts, known: Facts) -> Facts:
         inode=known.inode,
         created_at=known.created_at,
     )
+
+
+def _summed(items: Iterable[Item]) -> AppendOnly[Item]:
+    """Items with their sums made anew."""
+    summed, upto = list[Item](), 0
+    for item in items:
+        upto += item.tokens
+        summed.append(item if item.upto == upto else replace(item, upto=upto))
+    return AppendOnly(summed)
 
 
 def replacement_items(seq: int, replacement: Replacement) -> AppendOnly[Item]:

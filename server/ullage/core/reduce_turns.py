@@ -137,6 +137,7 @@ def _opened(state: State, entry: Entry, turn_id: str) -> tuple[State, OpenTurn]:
         queue=_without(facts.queue, turn_id),
         open_turn=turn,
         sent=None,
+        redoable=-1,
         turns=facts.turns + 1,
         title=facts.title or (_title(waiting.message) if waiting else ""),
         records=with_records(facts.records, waiting.message) if waiting else facts.records,

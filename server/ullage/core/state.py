@@ -81,7 +81,9 @@ class OmissionItem:
     upto: int
 
 
-Item = MessageItem | HandoffItem | InstructionsItem | ReplacementItem | OmissionItem
+Carried = MessageItem | InstructionsItem | ReplacementItem | OmissionItem
+"""Items that an event may bring back (`core.rewinding`): a handoff stays in its own."""
+Item = Carried | HandoffItem
 
 
 # --- facts ---
@@ -301,6 +303,8 @@ class Facts:
     turns: int = 0
     steps: int = 0
     compactions: int = 0
+    redoable: int = -1
+    """Seq of the rewind that can still be undone: nothing was said since."""
     anomalies: tuple[int, ...] = ()
     read_only: str | None = None
 

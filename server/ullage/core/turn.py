@@ -20,6 +20,7 @@ from ullage.core.commands import (
     Command,
     CompactionEnded,
     CompactionOutcome,
+    RefuseRewind,
     ReplyTurn,
 )
 from ullage.core.context import Reason
@@ -48,6 +49,8 @@ from ullage.core.inputs import (
     PromptRemoveAsked,
     ProviderFailed,
     QueueResumeAsked,
+    RedoAsked,
+    RewindAsked,
     SampleFailed,
     SampleFinished,
     StepPlanned,
@@ -87,9 +90,11 @@ from ullage.core.turn_steps import (
     prompt_busy,
     prompt_idle,
     provider_failed,
+    redo_idle,
     remove,
     resume_busy,
     resume_idle,
+    rewind_idle,
     stopped,
     tool_finished,
     tool_finished_late,
@@ -121,8 +126,15 @@ def _refusal(turn: Turn, event: Input) -> tuple[Command, ...]:
             return (ReplyTurn(message.turn_id, Stop.FAILED, error),)
         case CompactAsked(ask_id):
             return (CompactionEnded((ask_id,), CompactionOutcome.REFUSED, Reason.MANUAL, error=error),)
+        case RewindAsked(ask_id) | RedoAsked(ask_id):
+            return (RefuseRewind(ask_id, error if turn.state is TurnState.CLOSED else _RUNNING),)
         case _:
             return ()
+
+
+_RUNNING = ErrorReport(
+    "turn_running", "The session is at work, so it can't go back now.", "Cancel what runs, or wait for its end."
+)
 
 
 # --- the table ---
@@ -151,6 +163,8 @@ _ROWS: dict[type[Any], tuple[Cell, ...]] = {
     PromptRemoveAsked:   (remove,         remove,           remove,         remove,             remove,              remove,              _R),
     QueueResumeAsked:    (resume_idle,    resume_busy,      resume_busy,    resume_busy,        resume_busy,         resume_busy,         _R),
     CompactAsked:        (compact_idle,   compact_later,    compact_later,  compact_later,      compact_later,       compact_later,       _R),
+    RewindAsked:         (rewind_idle,    _R,               _R,             _R,                 _R,                  _R,                  _R),
+    RedoAsked:           (redo_idle,      _R,               _R,             _R,                 _R,                  _R,                  _R),
     CancelAsked:         (cancel_idle,    cancel,           cancel,         cancel,             cancel,              cancel_more,         _),
     CloseAsked:          (close_idle,     close_busy,       close_busy,     close_busy,         close_busy,          close_cancelling,    finish),
     StepPlanned:         (_,              planned,          _,              _,                  _,                   _,                   _),

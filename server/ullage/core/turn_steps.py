@@ -16,7 +16,9 @@ from ullage.core.commands import (
     PlanCompaction,
     PlanStep,
     RecordHandoff,
+    RefuseRewind,
     ReplyTurn,
+    Rewind,
     RunTools,
     StopEffects,
 )
@@ -49,6 +51,8 @@ from ullage.core.inputs import (
     PromptRemoveAsked,
     ProviderFailed,
     QueueResumeAsked,
+    RedoAsked,
+    RewindAsked,
     StepPlanned,
     Stopped,
     ToolFinished,
@@ -256,6 +260,23 @@ def tool_finished_late(turn: Turn, state: State, event: ToolFinished) -> Step:
 
 
 # --- ends ---
+
+
+def rewind_idle(turn: Turn, state: State, event: RewindAsked) -> Step:
+    return Step(turn, (Rewind(event.ask_id, event.name),))
+
+
+def redo_idle(turn: Turn, state: State, event: RedoAsked) -> Step:
+    if state.facts.redoable < 0:
+        return Step(turn, (RefuseRewind(event.ask_id, _NOTHING_TO_REDO),))
+    return Step(turn, (Rewind(event.ask_id, None),))
+
+
+_NOTHING_TO_REDO = ErrorReport(
+    "nothing_to_redo",
+    "There is no rewind to undo, or something was said since.",
+    "Fork the session at a seq before the rewind to get back what it took.",
+)
 
 
 def cancel_idle(turn: Turn, state: State, event: CancelAsked) -> Step:

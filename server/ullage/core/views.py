@@ -39,7 +39,9 @@ from ullage.core.events import (
     SessionConfigured,
     SessionCreated,
     SessionForked,
+    SessionRedone,
     SessionRenamed,
+    SessionRewound,
     SteerEntered,
     StepStarted,
     Stop,
@@ -154,6 +156,23 @@ class ShownInstructions:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownRewind:
+    """These turns are taken back, with every compaction from seq `before` on; `turn_id` is the first of them."""
+
+    turn_id: str
+    before: int
+    turns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRedo:
+    """What the rewind of that seq took back stands again."""
+
+    rewind: int
+    turns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ShownSession:
     """Something about the session itself changed: its title, settings or origin."""
 
@@ -182,6 +201,8 @@ ShownWhat = (
     | ShownPinGone
     | ShownOmission
     | ShownInstructions
+    | ShownRewind
+    | ShownRedo
     | ShownSession
     | ShownRepair
 )
@@ -236,6 +257,10 @@ def _shown(event: Event) -> ShownWhat | None:
             return ShownPinGone(pin_id)
         case InstructionsAdded(instructions, tokens):
             return ShownInstructions(instructions.path, tokens, instructions.note)
+        case SessionRewound(turn_id, before, turns):
+            return ShownRewind(turn_id, before, turns)
+        case SessionRedone(rewind, turns):
+            return ShownRedo(rewind, turns)
         case LogRepaired() | DamageAccepted():
             return ShownRepair(event)
         case ItemsOmitted(omission):

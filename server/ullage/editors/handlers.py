@@ -57,6 +57,8 @@ class Handlers:
             "session/fork": self._fork,
             "session/pin": self._pin,
             "session/unpin": self._unpin,
+            "session/rewind": self._rewind,
+            "session/redo": self._redo,
             "session/rename": self._rename,
             "session/export": self._export,
             "session/configure": self._configure,
@@ -159,6 +161,17 @@ class Handlers:
         if cancelled and answer.outcome is CompactionOutcome.CANCELLED:
             raise asyncio.CancelledError
         return mapping.compact_payload(answer)
+
+    async def _rewind(self, params: session.RewindParams) -> session.RewindResult:
+        actor, name = self.host.actor(params.session_id), params.turn_id or params.message_id
+        if name is None:
+            raise BadInput("No turn is named.", hint="Give turnId, or the messageId of a prompt.", code="unknown_turn")
+        if params.dry_run:
+            return mapping.rewind_payload(await actor.rewind_preview(name))
+        return mapping.rewind_payload(await actor.rewind(self._new_id(), name))
+
+    async def _redo(self, params: session.SessionParams) -> session.RewindResult:
+        return mapping.rewind_payload(await self.host.actor(params.session_id).redo(self._new_id()))
 
     async def _edit_prompt(self, params: session.QueueEditParams) -> base.Done:
         await self.host.actor(params.session_id).edit_prompt(params.turn_id, _parts(params))

@@ -34,8 +34,10 @@ from ullage.core.views import (
     ShownPrompt,
     ShownPromptGone,
     ShownQueue,
+    ShownRedo,
     ShownRepair,
     ShownResult,
+    ShownRewind,
     ShownSession,
     ShownSteer,
     ShownTurnEnd,
@@ -47,7 +49,7 @@ from ullage.editors import payloads_context as context
 from ullage.editors import payloads_session as session
 from ullage.editors import payloads_update as update
 from ullage.editors.limits import Limits
-from ullage.sessions.notices import CompactionAnswer, Delta, Retried, TurnOutcome
+from ullage.sessions.notices import CompactionAnswer, Delta, Retried, RewindAnswer, TurnOutcome
 
 if TYPE_CHECKING:
     from ullage.sessions.actor import SessionActor
@@ -123,6 +125,10 @@ def _durable(what: ShownWhat, limits: Limits) -> update.DurableUpdate:
             return update.OmissionUpdate(seqs=seqs, reason=reason, tokens=tokens)
         case ShownInstructions(path, tokens, note):
             return update.InstructionsUpdate(path=path, tokens=tokens, note=note)
+        case ShownRewind(turn_id, before, turns):
+            return update.RewoundUpdate(turn_id=turn_id, before_seq=before, turns=turns)
+        case ShownRedo(rewind, turns):
+            return update.RedoneUpdate(rewind_seq=rewind, turns=turns)
         case ShownSession(event):
             return _session(event)
         case ShownRepair(event):
@@ -289,6 +295,17 @@ def preview_payload(preview: CompactionPreview) -> session.CompactResult:
         error=error_payload(preview.error),
     )
     return session.CompactResult(outcome=None, report=None, error=None, preview=would)
+
+
+def rewind_payload(answer: RewindAnswer) -> session.RewindResult:
+    """What a rewind or a redo did, or would do."""
+    return session.RewindResult(
+        seq=answer.seq,
+        turns=answer.turns,
+        before=answer.before,
+        after=answer.after,
+        written_files=answer.written,
+    )
 
 
 # --- shared values ---

@@ -81,6 +81,13 @@ METHODS: Final = (
         "Keep a message or a text in view, to the letter, through every compaction.",
     ),
     _method("session/unpin", session.UnpinParams, base.Done, "Take a pin back."),
+    _method(
+        "session/rewind",
+        session.RewindParams,
+        session.RewindResult,
+        "Go back to just before a turn, while the session is idle, or say what that would do. Files stay as they are.",
+    ),
+    _method("session/redo", session.SessionParams, session.RewindResult, "Undo the newest rewind, before a new turn."),
     _method("session/rename", session.RenameParams, base.Done, "Give a session a title."),
     _method("session/export", session.ExportParams, session.ExportResult, "The transcript of an open session."),
     _method("session/configure", session.ConfigureParams, base.Done, "Change settings, from the next step on."),

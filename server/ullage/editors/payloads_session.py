@@ -256,6 +256,28 @@ class CompactResult(Payload):
     preview: PreviewPayload | None = Field(description="The dry run.")
 
 
+class RewindParams(SessionParams):
+    """Go back to just before a turn. One of `turnId` and `messageId` names it."""
+
+    turn_id: TurnId | None = Field(default=None, description="The first turn to take back.")
+    message_id: CleanText | None = Field(
+        default=None, min_length=1, max_length=200, description="The user message that began it."
+    )
+    dry_run: bool = Field(default=False, description="Only say what would go; nothing is written.")
+
+
+class RewindResult(Payload):
+    """What a rewind took back, what a redo brought back, or what a rewind would take back."""
+
+    seq: int | None = Field(description="Seq of the rewind or the redo; null for a dry run.")
+    turns: tuple[str, ...] = Field(description="Turn ids of the turns and the steering, oldest first.")
+    before: int = Field(description="Tokens of the next request before.")
+    after: int = Field(description="Tokens of the next request after.")
+    written_files: tuple[CleanText, ...] = Field(
+        description="Files that tools wrote in turns that go, relative to the root. They stay as they are now."
+    )
+
+
 class ForkParams(SessionParams):
     """Begin a new session with a copy of this one. The answer and updates are those of the fork."""
 

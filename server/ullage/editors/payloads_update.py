@@ -197,6 +197,29 @@ class InstructionsUpdate(Payload):
     )
 
 
+class RewoundUpdate(Payload):
+    """The conversation went back: show these turns no more, nor what else was told of it from `beforeSeq` on.
+
+    Prompts that still wait, settings and titles stay. Keep what is taken back until the next turn starts: a redo may
+    bring it back.
+    """
+
+    kind: Literal["rewound"] = "rewound"
+    turn_id: CleanText = Field(description="The first of the turns, in front of which the session is now.")
+    before_seq: int = Field(description="The seq that it started at.")
+    turns: tuple[CleanText, ...] = Field(
+        description="Turn ids of turns and steering that are taken back, oldest first."
+    )
+
+
+class RedoneUpdate(Payload):
+    """A rewind was undone: what it took back is a part of the transcript again."""
+
+    kind: Literal["redone"] = "redone"
+    rewind_seq: int = Field(description="Seq of the rewind.")
+    turns: tuple[CleanText, ...] = Field(description="Turn ids of turns and steering that are back, oldest first.")
+
+
 class CreatedUpdate(Payload):
     """The session began."""
 
@@ -280,6 +303,8 @@ DurableUpdate = (
     | UnpinnedUpdate
     | OmissionUpdate
     | InstructionsUpdate
+    | RewoundUpdate
+    | RedoneUpdate
     | CreatedUpdate
     | ForkedUpdate
     | RenamedUpdate

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from ullage.context.pinning import find_message, pinning, search_message, unknown_message
 from ullage.context.resuming import Resuming
 from ullage.core.context import Pin
-from ullage.core.errors import BadInput, SessionUnavailable
+from ullage.core.errors import BadInput, SessionUnavailable, UllageError
 from ullage.core.events import (
     Event,
     PinRemoved,
@@ -25,6 +25,8 @@ from ullage.core.inputs import (
     PromptEditAsked,
     PromptRemoveAsked,
     QueueResumeAsked,
+    RedoAsked,
+    RewindAsked,
 )
 from ullage.core.messages import Message, Part, Role
 from ullage.core.pins import message_pin, typed_pin
@@ -35,8 +37,10 @@ from ullage.sessions.loop import SessionLoop
 from ullage.sessions.notices import (
     CompactionAnswer,
     Delta,
+    RewindAnswer,
     TurnOutcome,
 )
+from ullage.sessions.rewinding import plan as plan_rewind
 from ullage.sessions.waiting import Job
 
 
@@ -86,6 +90,43 @@ class SessionActor(SessionLoop):
         waiter = self._waiting.for_compaction(ask_id)
         self._inbox.put_nowait(CompactAsked(ask_id, instructions))
         return await waiter
+
+    async def rewind(self, ask_id: str, name: str) -> RewindAnswer:
+        """Go back to just before the turn with that id, or the turn of the user message with it.
+
+        Raises:
+            BadInput: no turn to go back to.
+            UllageError: `turn_running`, or what kept it from being written.
+        """
+        return await self._go(ask_id, RewindAsked(ask_id, name))
+
+    async def redo(self, ask_id: str) -> RewindAnswer:
+        """Undo the newest rewind, while nothing was said since.
+
+        Raises:
+            UllageError: `nothing_to_redo`, `turn_running`, or what kept it from being written.
+        """
+        return await self._go(ask_id, RedoAsked(ask_id))
+
+    async def _go(self, ask_id: str, asked: RewindAsked | RedoAsked) -> RewindAnswer:
+        self._check_writable()
+        waiter = self._waiting.for_rewind(ask_id)
+        self._inbox.put_nowait(asked)
+        answer = await waiter
+        if isinstance(answer, RewindAnswer):
+            return answer
+        raise UllageError(answer.message, hint=answer.hint, code=answer.code, **dict(answer.data))
+
+    async def rewind_preview(self, name: str) -> RewindAnswer:
+        """What a rewind would do; nothing is written.
+
+        Raises:
+            BadInput: no turn to go back to.
+        """
+        now = self.state
+        planned = await asyncio.to_thread(plan_rewind, self.log, now, self._engine.counter, name)
+        after = self._engine.occupancy(planned.after(now))
+        return RewindAnswer(planned.event.turns, planned.written, self._engine.occupancy(now).used, after.used)
 
     def cancel(self, target: str | None = None) -> None:
         """Cancel a turn, a waiting prompt or a manual compaction by id, or whatever runs. Never fails: a late cancel

@@ -28,6 +28,7 @@ from ullage.core.inputs import Allowed, Denied
 from ullage.core.messages import Message, Role, ToolCall, ToolResult
 from ullage.core.ports import ToolOutcome, Tools, ToolSpec
 from ullage.core.reduce import reduce
+from ullage.core.rewinding import standing
 from ullage.core.state import State
 from ullage.core.views import export_view
 from ullage.providers.keys import Source
@@ -304,10 +305,12 @@ class Host:
         return await self.open_session(child, parent.root)
 
     async def export(self, session_id: str) -> str:
-        """The transcript as Markdown: what a client may see."""
+        """The transcript as Markdown: what a client may see, without what was taken back."""
         actor = self.actor(session_id)
-        entries = await asyncio.to_thread(lambda: list(export_view(actor.log.entries())))
-        return markdown(actor.state.facts.title, (shown for shown in entries if shown.seq <= actor.synced_seq))
+        synced = actor.synced_seq
+        entries = (entry for entry in actor.log.entries() if entry.seq <= synced)
+        shown = await asyncio.to_thread(lambda: list(standing(export_view(entries))))
+        return markdown(actor.state.facts.title, shown)
 
     async def close_session(self, session_id: str) -> None:
         """Close one session: what runs is cancelled and written down."""

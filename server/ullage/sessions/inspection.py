@@ -11,11 +11,12 @@ from ullage.context.handoff import HandoffState, handoff_state
 from ullage.core.commands import PlanCompaction
 from ullage.core.context import CompactionReport, Occupancy, Pin, Reason, Strategy
 from ullage.core.errors import ErrorReport
-from ullage.core.events import CheckpointCommitted, Entry
+from ullage.core.events import Entry
 from ullage.core.messages import Message, Role
 from ullage.core.ratio import corrected
+from ullage.core.rewinding import standing
 from ullage.core.state import HandoffItem, InstructionsItem, MessageItem, OmissionItem, ReplacementItem, State, Totals
-from ullage.core.views import model_view
+from ullage.core.views import ShownCompaction, export_view, model_view
 from ullage.sessions.engine import Engine
 
 BIGGEST_ITEMS = 20
@@ -113,9 +114,10 @@ def _category(message: Message, tool_of: dict[str, str]) -> str:
 
 
 def _checkpoints(entries: Iterable[Entry]) -> Iterator[CheckpointInfo]:
-    for entry in entries:
-        if isinstance(entry.event, CheckpointCommitted):
-            yield CheckpointInfo(entry.seq, entry.at, entry.event.report)
+    """Those that no rewind took back."""
+    for shown in standing(export_view(entries)):
+        if isinstance(shown.what, ShownCompaction):
+            yield CheckpointInfo(shown.seq, shown.at, shown.what.report)
 
 
 def preview(state: State, engine: Engine, instructions: str) -> CompactionPreview:

@@ -1,7 +1,8 @@
 """A session's log in use: append now, sync off the loop, tell what is durable, in order.
 
 Invariants.
-1. The state in memory is the fold of what was appended; a checkpoint alone is reduced only after it was synced.
+1. The state in memory is the fold of what was appended; what swaps the context (a checkpoint, a rewind, a redo) is
+   reduced only after it was synced.
 2. An action handed to `when_durable` runs after everything appended before it was synced, and in the order it came;
    after a failure it runs with the error instead, so nobody waits for ever.
 3. After one failed write or sync nothing is ever written again.
@@ -15,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from ullage.core.errors import ErrorReport, StorageFailed
-from ullage.core.events import CheckpointCommitted, Entry, Event
+from ullage.core.events import CheckpointCommitted, Entry, Event, SessionRedone, SessionRewound
 from ullage.core.reduce import reduce
 from ullage.core.state import State
 from ullage.storage.log import SessionLog
@@ -68,11 +69,11 @@ class Journal:
         self._appended = self._synced = self.log.synced_seq
         return entries
 
-    async def checkpoint(self, event: CheckpointCommitted) -> Entry:
-        """Write a checkpoint, sync it, and only then swap.
+    async def swap(self, event: CheckpointCommitted | SessionRewound | SessionRedone) -> Entry:
+        """Write a checkpoint or a rewind, sync it, and only then swap.
 
         Raises:
-            ContextFailed: `checkpoint_refused`; nothing was written.
+            ContextFailed: `checkpoint_refused` or `rewind_refused`; nothing was written.
             StorageFailed: the old context stays.
         """
         [entry] = self._write((event,))

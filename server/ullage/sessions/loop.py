@@ -29,13 +29,15 @@ from ullage.core.commands import (
     PlanCompaction,
     PlanStep,
     RecordHandoff,
+    RefuseRewind,
     ReplyTurn,
+    Rewind,
     RunTools,
     StopEffects,
     Summarise,
 )
 from ullage.core.context import Occupancy
-from ullage.core.errors import ContextFailed, ErrorReport, StorageFailed
+from ullage.core.errors import BadInput, ContextFailed, ErrorReport, StorageFailed
 from ullage.core.events import (
     Entry,
     Event,
@@ -46,21 +48,14 @@ from ullage.core.events import (
     TurnStarted,
 )
 from ullage.core.inputs import (
-    AnswerArrived,
+    FROM_EFFECTS,
     CallsDecided,
     CheckpointDone,
     CheckpointFailed,
     CommitFailed,
     CompactionPlanned,
     CompactionRefused,
-    GatePassed,
-    GateRejected,
     Input,
-    OutputStarted,
-    PermissionAnswered,
-    ProviderFailed,
-    SampleFailed,
-    SampleFinished,
     StepPlanned,
     ToolFinished,
 )
@@ -72,12 +67,14 @@ from ullage.sessions.effects import Effects
 from ullage.sessions.engine import Engine
 from ullage.sessions.journal import Journal
 from ullage.sessions.notices import (
+    STATUS_OF,
     Compacted,
     CompactionAnswer,
     CompactionStatus,
     Listener,
     Notice,
     Occupied,
+    RewindAnswer,
     Timing,
     TurnOutcome,
     Updated,
@@ -85,30 +82,12 @@ from ullage.sessions.notices import (
     occupied,
 )
 from ullage.sessions.permissions import decide
+from ullage.sessions.rewinding import plan as plan_rewind
 from ullage.sessions.tasks import Tasks
 from ullage.sessions.waiting import Job, Waiting
 from ullage.storage.log import SessionLog
 
 _log = logging.getLogger(__name__)
-
-_STATUS = {
-    CompactionOutcome.COMMITTED: CompactionStatus.COMMITTED,
-    CompactionOutcome.FAILED: CompactionStatus.FAILED,
-    CompactionOutcome.REFUSED: CompactionStatus.SKIPPED,
-    CompactionOutcome.CANCELLED: CompactionStatus.CANCELLED,
-}
-_EFFECTS_SAY = (
-    OutputStarted,
-    AnswerArrived,
-    ProviderFailed,
-    PermissionAnswered,
-    ToolFinished,
-    SampleFinished,
-    SampleFailed,
-    GatePassed,
-    GateRejected,
-)
-"""Inputs that come from effects."""
 
 
 class SessionLoop:
@@ -226,7 +205,7 @@ class SessionLoop:
         stopped = await self._effects.stop()
         posted = self._taken()
         for event in posted:
-            if not isinstance(event, _EFFECTS_SAY):
+            if not isinstance(event, FROM_EFFECTS):
                 self._inbox.put_nowait(event)
         return (*(event for event in posted if isinstance(event, ToolFinished)), stopped)
 
@@ -273,6 +252,10 @@ class SessionLoop:
                 effects.assemble(command)
             case CommitCheckpoint():
                 return (await self._commit(command),)
+            case Rewind(ask_id, name):
+                self._answer_rewind(ask_id, await self._rewind(name))
+            case RefuseRewind(ask_id, error):
+                self._answer_rewind(ask_id, error)
             case StopEffects():
                 return await self._stop_effects()
             case ReplyTurn():
@@ -365,13 +348,13 @@ class SessionLoop:
         self._tell_in_order(Compacted(CompactionStatus.GATED, report.reason, report.profile, report.strategy, report))
         event = self._engine.checkpoint(self.state, command)
         try:
-            self._publish(await self._journal.checkpoint(event))
+            self._publish(await self._journal.swap(event))
         except ContextFailed as refused:
             return CheckpointFailed(refused.report)
         return CheckpointDone(report)
 
     def _compaction_ended(self, command: CompactionEnded) -> None:
-        status, profile = _STATUS[command.outcome], self._engine.profile
+        status, profile = STATUS_OF[command.outcome], self._engine.profile
         strategy = command.report.strategy if command.report else None
         notice = Compacted(status, command.reason, profile, strategy, command.report, command.error)
         self._tell_in_order(notice)
@@ -379,6 +362,21 @@ class SessionLoop:
         answer = CompactionAnswer(command.outcome, command.report, command.error)
         reply = self._waiting.take_compactions(command.ask_ids)
         self._journal.when_durable(lambda _: reply(answer))
+
+    async def _rewind(self, name: str | None) -> RewindAnswer | ErrorReport:
+        before = self.occupancy.used
+        try:
+            planned = await asyncio.to_thread(plan_rewind, self.log, self.state, self._engine.counter, name)
+            entry = await self._journal.swap(planned.event)
+        except (BadInput, ContextFailed) as refused:
+            return refused.report
+        self._publish(entry)
+        self._tell_occupancy()
+        return RewindAnswer(planned.event.turns, planned.written, before, self.occupancy.used, entry.seq)
+
+    def _answer_rewind(self, ask_id: str, answer: RewindAnswer | ErrorReport) -> None:
+        reply = self._waiting.take_rewind(ask_id)
+        self._journal.when_durable(lambda failure: reply(failure or answer))
 
     # --- the end ---
 

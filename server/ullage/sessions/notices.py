@@ -85,6 +85,15 @@ class CompactionStatus(StrEnum):
     SKIPPED = "skipped"
 
 
+STATUS_OF = {
+    CompactionOutcome.COMMITTED: CompactionStatus.COMMITTED,
+    CompactionOutcome.FAILED: CompactionStatus.FAILED,
+    CompactionOutcome.REFUSED: CompactionStatus.SKIPPED,
+    CompactionOutcome.CANCELLED: CompactionStatus.CANCELLED,
+}
+"""Where a compaction stands that ended so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compacted:
     """Where a compaction stands. `report` comes with `committed`, `error` with `failed` and `skipped`."""
@@ -119,6 +128,21 @@ class TurnOutcome:
     error: ErrorReport | None
     totals: Totals
     timing: Timing = Timing()
+
+
+@dataclass(frozen=True, slots=True)
+class RewindAnswer:
+    """What a rewind or a redo did, or would do. `before` and `after` are occupancies in tokens.
+
+    `turns` went or came back, oldest first; `written` are files that tools wrote in them, which stay as they are. `seq`
+    is that of the event, None where nothing was written.
+    """
+
+    turns: tuple[str, ...]
+    written: tuple[str, ...]
+    before: int
+    after: int
+    seq: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,16 @@ from ullage.core.commands import CompactionOutcome
 from ullage.core.errors import ErrorReport, SessionUnavailable, UllageError
 from ullage.core.events import Stop
 from ullage.core.state import Totals
-from ullage.sessions.notices import CompactionAnswer, TurnOutcome
+from ullage.sessions.notices import CompactionAnswer, RewindAnswer, TurnOutcome
 
 
 class Waiting:
-    """Who waits for a turn or a compaction, by id; two may wait under one id."""
+    """Who waits for a turn, a compaction or a rewind, by id; two may wait under one id for the first two."""
 
     def __init__(self) -> None:
         self._turns: dict[str, list[asyncio.Future[TurnOutcome]]] = {}
         self._compactions: dict[str, list[asyncio.Future[CompactionAnswer]]] = {}
+        self._rewinds: dict[str, asyncio.Future[RewindAnswer | ErrorReport]] = {}
 
     def for_turn(self, turn_id: str) -> asyncio.Future[TurnOutcome]:
         waiter: asyncio.Future[TurnOutcome] = asyncio.get_running_loop().create_future()
@@ -29,6 +30,16 @@ class Waiting:
         waiter: asyncio.Future[CompactionAnswer] = asyncio.get_running_loop().create_future()
         self._compactions.setdefault(ask_id, []).append(waiter)
         return waiter
+
+    def for_rewind(self, ask_id: str) -> asyncio.Future[RewindAnswer | ErrorReport]:
+        waiter: asyncio.Future[RewindAnswer | ErrorReport] = asyncio.get_running_loop().create_future()
+        self._rewinds[ask_id] = waiter
+        return waiter
+
+    def take_rewind(self, ask_id: str) -> Callable[[RewindAnswer | ErrorReport], None]:
+        """What answers who waits for a rewind now."""
+        waiters = [waiter] if (waiter := self._rewinds.pop(ask_id, None)) else []
+        return lambda answer: _settle(waiters, answer)
 
     def take_turn(self, turn_id: str) -> Callable[[TurnOutcome], None]:
         """What answers those who wait for a turn now."""
@@ -45,6 +56,8 @@ class Waiting:
         for turn_id in list(self._turns):
             self.take_turn(turn_id)(TurnOutcome(stop, error, totals))
         self.take_compactions(list(self._compactions))(CompactionAnswer(outcome, None, error))
+        for ask_id in list(self._rewinds):
+            self.take_rewind(ask_id)(error)
 
 
 class Job:

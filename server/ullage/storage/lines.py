@@ -32,6 +32,11 @@ _HEAD = re.compile(rb'\{"v":(\d{1,9}),"at":(\d{1,15}),"prev":(\d{1,10}),"ckpt":(
 _START = re.compile(rb'\{"v":')
 _SEAL = re.compile(rb',"crc":(\d{1,10})\}')
 _CHECKPOINT = b'"kind":"checkpoint_committed"'
+_OUTLINE = re.compile(
+    rb'"kind":"(?:prompt_(?:queued|edited)|turn_started|steer_entered|session_re(?:named|wound|done))"|"op":"write"'
+)
+_REWIND = re.compile(rb'"kind":"session_re(?:wound|done)"')
+_FIRST_SEQ = re.compile(rb'\[\{"seq":(\d{1,15}),')
 _next_value = json.JSONDecoder().raw_decode
 
 
@@ -64,6 +69,22 @@ class Line:
     def has_checkpoint(self) -> bool:
         """Whether it may hold a checkpoint. Quoted text can't look like this: its quotes are escaped."""
         return _CHECKPOINT in self.raw
+
+    @property
+    def is_outline(self) -> bool:
+        """Whether it may tell where a turn begins, what was taken back, or what was written to files."""
+        return _OUTLINE.search(self.raw) is not None
+
+    @property
+    def has_rewind(self) -> bool:
+        """Whether it may hold a rewind or a redo."""
+        return _REWIND.search(self.raw) is not None
+
+    @property
+    def first_seq(self) -> int:
+        """Seq of its first event; -1 where it holds none that can be read."""
+        found = _FIRST_SEQ.match(self.raw, self.body)
+        return int(found[1]) if found else -1
 
     def raw_events(self) -> list[tuple[dict[str, Any], str]]:
         """Each event's JSON object and text, as they were written.

@@ -109,11 +109,15 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a log's bytes say. Loading started at the line at `ckpt`: the checkpoint in force, or 0, the header."""
+    """What a log's bytes say. Loading started at the line at `ckpt`: the newest valid checkpoint, or 0, the header.
+
+    `first_seq` is that line's first event.
+    """
 
     header: Header | None
     state: State
     ckpt: int
+    first_seq: int
     walk: Walk
     size: int
 
@@ -130,6 +134,20 @@ def load(files: Files, handle: int) -> Loaded:
         # Not valid: the one before it, which only a full walk is sure to find.
         loaded = _load_from(files, handle, size, 0)
     return loaded if header is None else replace(loaded, header=header, state=_identified(loaded.state, header))
+
+
+def load_before(files: Files, handle: int, end: int, ckpt: int, seq: int) -> State:
+    """The state just before an event, from the newest checkpoint before it: each line names the one before.
+
+    `ckpt` is the offset of the newest checkpoint of all. The header's name is not put over it.
+    """
+    while ckpt:
+        line = next(iter(read_lines(files, handle, ckpt, end)), None)
+        if isinstance(line, Line) and line.offset == ckpt and line.first_seq < seq:
+            break
+        ckpt = line.ckpt if isinstance(line, Line) and line.ckpt < ckpt else 0
+    loaded = _load_from(files, handle, end, ckpt, seq)
+    return (loaded if loaded.ckpt >= ckpt else _load_from(files, handle, end, 0, seq)).state
 
 
 def survey(items: Iterable[Line | Damage]) -> Walk:
@@ -161,16 +179,20 @@ def restore(entries: list[Entry]) -> State | None:
     return None
 
 
-def _load_from(files: Files, handle: int, size: int, start: int) -> Loaded:
-    walk, state, ckpt = Walk(), State(), 0
+def _load_from(files: Files, handle: int, size: int, start: int, before: int | None = None) -> Loaded:
+    """Load from a line on: everything, or what stands before a seq."""
+    walk, state, ckpt, first_seq = Walk(), State(), 0, 0
     for line, entries in walk.over(read_lines(files, handle, start, size)):
-        restored = restore(entries) if line.has_checkpoint else None
+        wanted = entries if before is None else [entry for entry in entries if entry.seq < before]
+        if not wanted:
+            break
+        restored = restore(wanted) if line.has_checkpoint else None
         if restored is not None:
-            state, ckpt = restored, line.offset
+            state, ckpt, first_seq = restored, line.offset, wanted[0].seq
         else:
-            state = fold(entries, state)
+            state = fold(wanted, state)
     walk.finish(size)
-    return Loaded(None, state, ckpt, walk, size)
+    return Loaded(None, state, ckpt, first_seq, walk, size)
 
 
 def _identified(state: State, header: Header) -> State:

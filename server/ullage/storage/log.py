@@ -18,14 +18,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ullage.core.checkpoint import checkpoint_problem
+from ullage.core.checkpoint import unwritable
 from ullage.core.errors import ContextFailed, SessionUnavailable, StorageFailed, UllageError
 from ullage.core.events import CheckpointCommitted, DamageAccepted, Entry, Event, LogRepaired, SessionCreated
 from ullage.core.reduce import fold
 from ullage.core.state import State
 from ullage.storage.files import Files, ensure_folder, write_all, write_new
 from ullage.storage.lines import Damage, Line, event_text, read_lines, seal
-from ullage.storage.loading import Loaded, Walk, load, survey
+from ullage.storage.loading import Loaded, Walk, load, load_before, survey
 from ullage.storage.lock import SessionLock, acquire
 
 
@@ -57,7 +57,7 @@ class SessionLog:
         self._crc = loaded.walk.crc or 0
         self._seq = loaded.walk.seq
         self._ckpt = loaded.ckpt
-        self._epoch = loaded.state.facts.epoch
+        self._ckpt_seq = loaded.first_seq
         self.path = path
         self.header = None if loaded.header is None else loaded.header.created
         """Identity; None only in a log that is open read-only because its header can't be read."""
@@ -193,7 +193,7 @@ class SessionLog:
         Raises:
             StorageFailed: nothing of it counts, and the log is read-only from now on.
             SessionUnavailable: `session_damaged` (accept the damage first) or `session_read_only`.
-            ContextFailed: `checkpoint_refused`; nothing was written.
+            ContextFailed: `checkpoint_refused` or `rewind_refused`; nothing was written.
         """
         if self._refusal is not None:
             raise self._refusal()
@@ -244,7 +244,7 @@ class SessionLog:
         if not entries:
             return []
         for entry in entries:
-            _check_checkpoint(entry)
+            _check_state_in(entry)
         line, crc = seal([event_text(e.seq, e.event) for e in entries], at, self._crc, self._ckpt)
         try:
             write_all(self._files, self._handle, line)
@@ -253,7 +253,7 @@ class SessionLog:
             self._uncount_partial_line()
             raise failure from error
         if any(isinstance(event, CheckpointCommitted) for event in events):
-            self._ckpt, self._epoch = self._end, entries[0].seq
+            self._ckpt, self._ckpt_seq = self._end, entries[0].seq
         self._end, self._crc, self._seq = self._end + len(line), crc, entries[-1].seq
         return entries
 
@@ -296,11 +296,27 @@ class SessionLog:
     def entries(self, from_seq: int = 0) -> Iterator[Entry]:
         """Every readable event from that seq on, in order. Memory: the longest line.
 
-        Starts at the checkpoint in force where that is early enough, else at the beginning.
+        Starts at the newest checkpoint where that is early enough, else at the beginning.
         """
-        start = self._ckpt if self._ckpt and from_seq >= self._epoch else 0
+        start = self._ckpt if self._ckpt and from_seq >= self._ckpt_seq else 0
         for _, entries in Walk().over(self.lines(start)):
             yield from (entry for entry in entries if entry.seq >= from_seq)
+
+    def state_before(self, seq: int) -> State:
+        """The state just before an event. Reads from the checkpoint in force there.
+
+        Raises:
+            StorageFailed: it can't be read.
+        """
+        try:
+            return load_before(self._files, self._handle, self._end, self._ckpt, seq)
+        except OSError as error:
+            raise _disk_refused(error, self.path) from error
+
+    def outline(self) -> Iterator[Entry]:
+        """The events of the lines that tell where turns begin and what was taken back, and perhaps others."""
+        for _, entries in Walk().over(line for line in self.lines() if isinstance(line, Line) and line.is_outline):
+            yield from entries
 
     def verify(self) -> tuple[Damage, ...]:
         """Read and check everything; damage that is found and not accepted stops `append`. May run in a thread."""
@@ -308,22 +324,18 @@ class SessionLog:
         return self.damage
 
 
-def _check_checkpoint(entry: Entry) -> None:
-    """Refuse a checkpoint that no reader would restore, or that would restore another state."""
-    event = entry.event
-    if not isinstance(event, CheckpointCommitted):
+def _check_state_in(entry: Entry) -> None:
+    """Refuse a checkpoint that no reader would restore, and whatever would restore another state."""
+    problem = unwritable(entry)
+    if problem is None:
         return
-    problem = checkpoint_problem(event)
-    if problem is None and event.facts.last_seq != entry.seq - 1:
-        problem = f"its facts are of event {event.facts.last_seq}, not of {entry.seq - 1}"
-    if problem is None and event.facts.revision != event.revision:
-        problem = f"it was planned against revision {event.revision}, not {event.facts.revision}"
-    if problem is not None:
-        raise ContextFailed(
-            f"The checkpoint was not written: {problem}.",
-            hint="The session goes on with the context it had. Compact again.",
-            code="checkpoint_refused",
-        )
+    if not isinstance(entry.event, CheckpointCommitted):
+        raise ContextFailed(f"The rewind was not written: {problem}.", hint="Ask once more.", code="rewind_refused")
+    raise ContextFailed(
+        f"The checkpoint was not written: {problem}.",
+        hint="The session goes on with the context it had. Compact again.",
+        code="checkpoint_refused",
+    )
 
 
 def _why_read_only(loaded: Loaded) -> Callable[[], UllageError] | None:

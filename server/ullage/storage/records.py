@@ -50,6 +50,8 @@ KINDS: dict[str, Any] = {
     "compaction_failed": events.CompactionFailed,
     "pin_added": events.PinAdded,
     "pin_removed": events.PinRemoved,
+    "session_rewound": events.SessionRewound,
+    "session_redone": events.SessionRedone,
     "log_repaired": events.LogRepaired,
     "damage_accepted": events.DamageAccepted,
 }
@@ -62,8 +64,12 @@ TYPES: dict[str, Any] = {
     "tool_call": messages.ToolCall,
     "tool_result": messages.ToolResult,
     "opaque": messages.Opaque,
+    "message": state.MessageItem,
+    "replacement": state.ReplacementItem,
+    "omission": state.OmissionItem,
+    "instructions": state.InstructionsItem,
 }
-"""Members of a union (a message's parts) by the word in their `type`."""
+"""Members of a union (a message's parts, what the model sees) by the word in their `type`."""
 
 FIRST = ("facts",)
 """Fields written before their siblings: a list of sessions finds a title in a checkpoint line's first bytes."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ullage.core.checkpoint import VERSION
@@ -25,7 +26,9 @@ from ullage.core.commands import (
     Finish,
     PlanCompaction,
     RecordHandoff,
+    RefuseRewind,
     ReplyTurn,
+    Rewind,
     RunTools,
     Summarise,
 )
@@ -46,7 +49,7 @@ from ullage.core.context import (
     Replacement,
     Strategy,
 )
-from ullage.core.errors import ErrorReport
+from ullage.core.errors import BadInput, ErrorReport
 from ullage.core.events import (
     AnswerReceived,
     CheckpointCommitted,
@@ -84,6 +87,8 @@ from ullage.core.inputs import (
     PromptRemoveAsked,
     ProviderFailed,
     QueueResumeAsked,
+    RedoAsked,
+    RewindAsked,
     SampleFailed,
     SampleFinished,
     StepPlanned,
@@ -96,6 +101,7 @@ from ullage.core.reduce import fold, reduce
 from ullage.core.state import State
 from ullage.core.turn import advance
 from ullage.core.turn_state import Turn
+from ullage.testing.rewinding import going
 
 # --- the door ---
 
@@ -138,6 +144,10 @@ def describe(command: Command) -> str:
             rest = ["with_model" if summary is not None else "without_model", failure or ""]
         case CompactionEnded(asks, outcome):
             rest = [outcome, *asks]
+        case Rewind(ask_id, where):
+            rest = [ask_id, where or "redo"]
+        case RefuseRewind(ask_id, refused):
+            rest = [ask_id, refused.code]
         case _:
             rest = []
     return " ".join(word for word in (name, *rest) if word)
@@ -187,6 +197,10 @@ class Stage:
         self.entries.append(entry)
         self.state = reduce(self.state, entry)
 
+    def _go(self, name: str | None) -> None:
+        with suppress(BadInput):
+            self.record(going(self.entries, name))
+
     def _do(self, command: Command) -> None:
         match command:
             case Append(events):
@@ -196,6 +210,8 @@ class Stage:
                 self.record(HandoffRecorded("{}", plan.tokens))
             case CommitCheckpoint():
                 self.record(checkpoint(self.state, command.plan, command.replacement, command.report))
+            case Rewind(_, name):
+                self._go(name)
             case Finish():
                 self.finished = True
             case _:
@@ -340,6 +356,8 @@ def every_input(rng: random.Random, stage: Stage) -> list[Input]:
         PromptRemoveAsked(turn_id),
         QueueResumeAsked(),
         CompactAsked("k1"),
+        RewindAsked("r1", turn_id),
+        RedoAsked("r1"),
         CancelAsked(rng.choice([turn_id, "k1", None])),
         CloseAsked(),
         rng.choice([proceed, proceed, handoff_first, compact_first, impossible])(),
