@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.sessions.stage import Stage, asking, big, kinds, next_request, of_kind, prompt, same, until, words
 
+from ullage.context.assembly import cut_source
 from ullage.context.instructions import TITLE
 from ullage.core.commands import CompactionOutcome
 from ullage.core.events import CheckpointCommitted, InstructionsAdded, StepStarted
@@ -240,8 +241,10 @@ async def test_people_see_a_line_and_a_category(stage: Stage, root: Path) -> Non
     assert "*Instructions: AGENTS.md (" in exported and "RULE-7f3a" not in exported
 
 
-async def test_a_flattened_summary_is_not_asked_about_it(stage: Stage, root: Path) -> None:
-    """What is never summarised is not among what is to be summarised, unless it stands in an aligned prefix."""
+async def test_an_aligned_summary_s_request_holds_it_once_and_what_is_flattened_does_not(
+    stage: Stage, root: Path
+) -> None:
+    """I9: it is part of the prefix, and of no source that is to be summarised."""
     (root / "AGENTS.md").write_text(RULES)
     stage.play([big(3_000, letter) for letter in "ab"], [good_summary("Done.")])
     actor = await stage.session(root)
@@ -251,6 +254,9 @@ async def test_a_flattened_summary_is_not_asked_about_it(stage: Stage, root: Pat
     assert stage.summariser is not None
     [request] = stage.summariser.requests
     assert told(request) == 1, "aligned: it is the last request with one message more"
+    source = cut_source(actor.state, actor.state.facts.last_seq)
+    assert source.messages
+    assert not any("RULE-7f3a" in repr(kept) for kept in (*source.messages, *source.carried))
 
 
 async def test_a_steer_does_not_tell_it_twice(stage: Stage, root: Path) -> None:
