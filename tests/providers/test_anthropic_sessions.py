@@ -14,7 +14,7 @@ import pytest
 from tests.providers.claude import KEY, MODEL
 
 from ullage.context.ledger import HEADINGS
-from ullage.core.events import CheckpointCommitted, PromptMode, SessionConfigured, Stop
+from ullage.core.events import CheckpointCommitted, ItemsOmitted, PromptMode, SessionConfigured, Stop
 from ullage.core.messages import Text
 from ullage.core.state import Config
 from ullage.providers.anthropic import Anthropic, World
@@ -32,6 +32,9 @@ from ullage.testing.messages_script import Line, Thought, refuses, says, use
 
 CONSTRAINT = "Never touch the file payroll.txt."
 LEDGER = "<summary>\n" + "\n\n".join(f"## {heading}\n- Noted." for heading in HEADINGS) + "\n</summary>"
+
+LAST_WORD = "Read: " + " ".join(f"line {number} is about the file;" for number in range(400))
+"""A long one, which no pruning of tool turns takes away."""
 
 
 @dataclass
@@ -52,7 +55,11 @@ class Played:
 
     @property
     def checkpoints(self) -> int:
-        return sum(isinstance(entry.event, CheckpointCommitted) for entry in self.actor.log.entries())
+        return self.count(CheckpointCommitted)
+
+    def count(self, kind: type) -> int:
+        """Events of that kind in the log."""
+        return sum(isinstance(entry.event, kind) for entry in self.actor.log.entries())
 
 
 @asynccontextmanager
@@ -109,7 +116,7 @@ def turns(steps: int, times: int = 99) -> Iterator[Line]:
     for _ in range(times):
         for _ in range(steps):
             yield reading
-        yield lambda body: says(LEDGER) if asks_for_summary(body) else says("Read.")
+        yield lambda body: says(LEDGER) if asks_for_summary(body) else says(LAST_WORD)
 
 
 def rewritten(bodies: list[dict[str, Any]]) -> int:
@@ -117,19 +124,19 @@ def rewritten(bodies: list[dict[str, Any]]) -> int:
     return sum(not canonical(after).startswith(canonical(before)) for before, after in pairwise(bodies))
 
 
-async def test_sixty_tool_steps_and_a_request_changes_only_at_a_checkpoint(tmp_path: Path) -> None:
+async def test_requests_change_only_at_a_checkpoint_or_a_prune(tmp_path: Path) -> None:
     """Prefix property: consecutive requests share everything but the new tail. What was asked for is never lost."""
     async with playing(tmp_path, turns(12), window=20_000) as played:
-        for number in range(5):
+        for number in range(8):
             outcome = await played.prompt(f"t{number}", CONSTRAINT if number == 0 else f"Go on with part {number}.")
             assert outcome.stop is Stop.DONE, outcome.error
-        changes, checkpoints = rewritten(played.bodies), played.checkpoints
+        changes, checkpoints, prunes = rewritten(played.bodies), played.checkpoints, played.count(ItemsOmitted)
         last, usages = json.dumps(played.bodies[-1]), played.api.usages
-    assert checkpoints >= 1
-    assert changes == checkpoints
+    assert min(checkpoints, prunes) >= 1
+    assert changes == checkpoints + prunes
     assert CONSTRAINT in last
     cold = sum(usage["cache_read_input_tokens"] == 0 for usage in usages)
-    assert cold <= 1 + checkpoints, "the first request and the first one after each checkpoint; a summary is not"
+    assert cold <= 1 + changes, "the first request and the first one after each change; a summary is not"
     told = [notice for notice in played.told if isinstance(notice, Occupied)]
     assert {notice.occupancy.budget.window_source for notice in told[-1:]} == {"provider"}
 
@@ -156,6 +163,7 @@ async def test_the_summary_comes_from_its_own_model(tmp_path: Path) -> None:
     async with playing(tmp_path, turns(12), window=20_000, summary_model="claude-small") as played:
         for number in range(2):
             await played.prompt(f"t{number}")
+        await played.actor.compact("c1")
         summaries = [body for body in played.api.asked if asks_for_summary(body)]
     assert summaries and {body["model"] for body in summaries} == {"claude-small"}
     assert {body["model"] for body in played.bodies} == {MODEL}

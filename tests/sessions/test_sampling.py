@@ -29,11 +29,13 @@ from ullage.core.context import Strategy
 from ullage.core.events import CheckpointCommitted, Purpose, UsageBooked
 from ullage.core.exact import HEADINGS, RECORD_MARK
 from ullage.core.messages import Usage
+from ullage.core.ports import ModelCard
 from ullage.core.requests import Request
 from ullage.sessions.actor import SessionActor
 from ullage.testing.model import (
     Line,
     Reply,
+    ScriptedSummariser,
     ask,
     call,
     cut,
@@ -113,6 +115,18 @@ async def test_a_summary_goes_on_from_the_last_request(stage: Stage, root: Path)
     assert (asked.model, asked.system, asked.tools) == (sent.model, sent.system, sent.tools)
     assert asked.messages[: len(sent.messages)] == sent.messages
     assert said(asked.messages[-1]).count("Write the ledger") == 1
+
+
+async def test_another_model_is_asked_within_its_own_window(stage: Stage, root: Path) -> None:
+    """It has no cache to go on from, and a summary's request must fit its window, not the session's."""
+    actor = await filled(stage, root, [], [])
+    stage.summariser = ScriptedSummariser([good_summary("By another.")], ModelCard("small", 4_000, "table"))
+    stage._summarisers.append(stage.summariser)
+    answer = await actor.compact("c1")
+    assert answer.report is not None and answer.report.strategy is Strategy.MODEL
+    [request] = stage.summariser.requests
+    assert (request.model, request.tools, len(request.messages)) == ("small", (), 1)
+    assert actor._engine.counter.count(said(request)) + request.max_output < 4_000
 
 
 async def test_an_overflow_shrinks_what_is_asked(stage: Stage, root: Path) -> None:

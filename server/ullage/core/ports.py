@@ -114,8 +114,8 @@ class Summariser(Protocol):
     """Writes a ledger for a compaction. Without one the deterministic digest is the strategy itself."""
 
     @property
-    def name(self) -> str:
-        """The model that is asked."""
+    def card(self) -> ModelCard:
+        """The model that is asked; it may be another than the one that answers."""
         ...
 
     async def summarise(self, request: Request) -> Answer:

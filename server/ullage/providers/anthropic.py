@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ullage.core.errors import ErrorReport
-from ullage.core.messages import Image, Opaque, Reasoning
+from ullage.core.messages import Image
 from ullage.core.ports import Answer, ModelCard, ProviderEvent, ProviderFailure, Retrying
-from ullage.core.requests import Request, RequestMessage
+from ullage.core.requests import Request
 from ullage.providers import anthropic_errors as errors
 from ullage.providers.anthropic_body import Bodies, joined, with_room
 from ullage.providers.anthropic_errors import Failed, failed, from_status
@@ -254,25 +254,14 @@ class AnthropicSummariser:
         self._provider = provider
 
     @property
-    def name(self) -> str:
-        return self._provider.card.name
+    def card(self) -> ModelCard:
+        return self._provider.card
 
     async def summarise(self, request: Request) -> Answer:
-        async for event in self._provider.stream(_portable(request, self._provider.card.name)):
+        async for event in self._provider.stream(request):
             if isinstance(event, Answer):
                 return event
         raise failed(errors.CUT)
-
-
-def _portable(request: Request, model: str) -> Request:
-    """The request for another model: what one model signed means nothing to another."""
-    if request.model == model:
-        return request
-    messages = (
-        RequestMessage(message.role, tuple(b for b in message.blocks if not isinstance(b, Reasoning | Opaque)))
-        for message in request.messages
-    )
-    return replace(request, model=model, messages=tuple(messages))
 
 
 def import_sdk() -> None:

@@ -63,7 +63,7 @@ from ullage.core.events import (
 from ullage.core.messages import BlobRef, Message, ToolCall
 from ullage.core.ports import ModelCard, Provider, Summariser, TokenCounter, Tools, ToolSpec
 from ullage.core.requests import Request, RequestTool
-from ullage.core.state import InstructionsItem, MessageItem, State
+from ullage.core.state import Config, InstructionsItem, MessageItem, State
 from ullage.sessions.ports import Limits, Ports
 from ullage.sessions.prompt import system_prompt
 from ullage.sessions.spending import Spending
@@ -250,16 +250,24 @@ class Engine:
         )
 
     def summary_request(self, state: State, command: Summarise) -> Request | None:
-        """The request of one sample; None where no smaller one exists."""
+        """The request of one sample; None where no smaller one exists.
+
+        Another model than the one that answers has no cache to align with, and a window of its own.
+        """
+        summariser, card, budget = self.summariser(state), self._card(state), self._budget(state)
+        own = summariser is None or summariser.card.name == card.name
+        if summariser is not None and not own:
+            card = summariser.card
+            budget = session_budget(Config(), card) if card.window is not None else budget
         last = LastRequest(self._system, self._request_tools(), self.occupancy(state))
         return summary_request(
             command.plan,
             state,
-            self._budget(state),
-            self._card(state).name,
+            budget,
+            card.name,
             self.counter,
             self.limits.context,
-            last=last if self._profile.aligned_summary else None,
+            last=last if own and self._profile.aligned_summary else None,
             shrinks=command.shrinks,
             most_output=command.most_tokens,
         )

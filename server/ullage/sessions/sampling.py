@@ -36,7 +36,7 @@ async def sample(command: Summarise, state: State, engine: Engine, ports: Ports)
     summariser, began = engine.summariser(state), ports.ticks()
     if summariser is None:
         return SampleFailed(plan, _GONE, problem=SampleProblem.FINAL, asked=False)
-    refused = engine.spending.refusal(state, request.tokens, request.max_output, summariser.name)
+    refused = engine.spending.refusal(state, request.tokens, request.max_output, summariser.card.name)
     if refused is not None:
         return SampleFailed(plan, refused, problem=SampleProblem.FINAL, asked=False)
     try:

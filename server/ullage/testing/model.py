@@ -247,19 +247,16 @@ class ScriptedSummariser:
     """Implements `Summariser` by playing replies; `fail`, `stall` and `gated` make failing and slow samples."""
 
     script: Iterable[Line]
+    card: ModelCard = CARD
     model: ScriptedModel = field(init=False)
 
     def __post_init__(self) -> None:
-        self.model = ScriptedModel(self.script)
+        self.model = ScriptedModel(self.script, self.card)
 
     @property
     def requests(self) -> list[Request]:
         """All that it was asked, oldest first."""
         return self.model.requests
-
-    @property
-    def name(self) -> str:
-        return self.model.card.name
 
     async def summarise(self, request: Request) -> Answer:
         async for event in self.model.stream(request):
