@@ -149,6 +149,35 @@ async def check_unpin(editor: Editor) -> None:
     assert (await editor.ask("context/inspect", one))["pins"] == []
 
 
+async def check_leave_out(editor: Editor) -> None:
+    """A whole unit goes and comes back; the number falls; the transcript stays, and so does what a search finds."""
+    one = await editor.new()
+    for turn in ("t1", "t2"):
+        await editor.ask("session/prompt", one, text=f"say {turn} " + "x " * 500, turnId=turn)
+
+    async def used() -> int:
+        return int((await editor.ask("context/inspect", one))["occupancy"]["used"])
+
+    told = editor.updates(one)
+    await editor.ask("session/leaveOut", one, messageIds=["t2/u"])
+    before = await used()  # the provider's measure is gone: all is estimated from here on
+    left = await editor.ask("session/leaveOut", one, messageIds=["t1/u"])
+    assert left["messageIds"] == ["t1/u"] and left["tokens"] > 200
+    assert await used() <= before - left["tokens"]
+    shown = (await editor.ask("context/inspect", one))["leftOut"]
+    assert shown["messageIds"] == ["t1/u", "t2/u"] and shown["tokens"] > left["tokens"]
+    update = editor.updates(one)[-1]["update"]
+    assert (update["kind"], update["reason"], update["tokens"]) == ("omission", "asked", left["tokens"])
+    entered = [each["seq"] for each in told if each["update"] == {"kind": "turnStarted", "turnId": "t1"}]
+    assert update["seqs"] == entered
+    await editor.ask("session/open", one)
+    assert "say t1" in (await editor.ask("session/export", one))["text"]
+    assert await editor.ask("session/leaveOut", one, seqs=entered, back=True) == left
+    assert await used() == before
+    for wrong in ({}, {"messageIds": ["t9/u"]}, {"seqs": [0]}):
+        assert (await refusal(editor.ask("session/leaveOut", one, **wrong))).data["code"] == "not_in_view"
+
+
 async def check_export(editor: Editor) -> None:
     one = await editor.new(title="Letters")
     await editor.ask("session/prompt", one, text="what is it")
@@ -270,6 +299,7 @@ ROWS = (
     Row("session/unpin", check_unpin, "session_not_open", NOBODY | {"pinId": "x"}),
     Row("session/rewind", check_rewind, "session_not_open", NOBODY | {"turnId": "t1"}),
     Row("session/redo", check_redo, "session_not_open"),
+    Row("session/leaveOut", check_leave_out, "session_not_open", NOBODY | {"messageIds": ["x"]}),
     Row("session/rename", check_rename, "session_not_open", NOBODY | {"title": "x"}),
     Row("session/export", check_export, "session_not_open"),
     Row("session/configure", check_configure, "session_not_open", NOBODY | {"window": 50_000}),

@@ -108,6 +108,8 @@ class Stage:
     home: Path
     files: Files = field(default_factory=DiskFiles)
     window: int | None = WINDOW
+    cache_ms: int | None = None
+    """How long the model's provider keeps its cache, in milliseconds."""
     model: ScriptedModel = field(init=False)
     summariser: ScriptedSummariser | None = None
     counter: TokenCounter = field(default_factory=ApproximateCounter)
@@ -265,7 +267,7 @@ class _Current:
 
     @property
     def card(self) -> ModelCard:
-        return replace(self.stage.model.card, window=self.stage.window)
+        return replace(self.stage.model.card, window=self.stage.window, cache_ms=self.stage.cache_ms)
 
     def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         self.stage.asked.append((request, self.stage.window))

@@ -3,13 +3,14 @@
 Invariants. Units are never separated: an event that names a part of one leaves that unit as it is. Everything that is
 left out stands in one item, so that there is one marker however often something is left out. Nothing is lost:
 `whole_items` gives the items as if nothing had been left out, in their order. Notes that tell a pin are never left out;
-they have the seq of the event that let them in, and stand behind what that event said.
+they have the seq of the event that let them in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TypeGuard
 
 from ullage.core.context import OmissionReason
@@ -17,7 +18,7 @@ from ullage.core.events import Entry, ItemsOmitted, ItemsRestored
 from ullage.core.pins import ORIGIN
 from ullage.core.reduce_turns import noted
 from ullage.core.sequence import AppendOnly
-from ullage.core.state import Item, LeftOut, MessageItem, OmissionItem, ReplacementItem, State, changed
+from ullage.core.state import Item, LeftOut, MessageItem, OmissionItem, State, changed
 from ullage.core.units import units
 
 
@@ -34,15 +35,14 @@ def whole_items(items: Sequence[Item], *, asked: bool = True) -> list[Item]:
     found = omission(items)
     if found is None:
         return list(items)
-    back = (left for left in reversed(found.left_out) if asked or left.reason is not OmissionReason.ASKED)
-    waiting = [left.item for left in back]
+    others = iter([item for item in items if item is not found])
     whole: list[Item] = []
-    for item in items:
-        while waiting and not isinstance(item, ReplacementItem | OmissionItem) and waiting[-1].seq <= item.seq:
-            whole.append(waiting.pop())
-        if item is not found:
-            whole.append(item)
-    return [*whole, *reversed(waiting)]
+    for left in found.left_out:
+        whole += islice(others, left.place - len(whole))
+        whole.append(left.item)
+    whole += others
+    out = {left.place for left in found.left_out if left.reason is OmissionReason.ASKED and not asked}
+    return [item for place, item in enumerate(whole) if place not in out]
 
 
 def message_units(items: Iterable[Item]) -> Iterator[list[MessageItem]]:
@@ -103,7 +103,11 @@ def _arranged(
     state: State, entry: Entry, items: Iterable[Item], reasons: Mapping[int, OmissionReason], marker: int
 ) -> State:
     """The state with these messages left out. What stands before the first of them stays the same objects."""
-    left = [LeftOut(replace(item, upto=0), reasons[item.seq]) for item in items if _said(item) and item.seq in reasons]
+    left = [
+        LeftOut(replace(item, upto=0), reasons[item.seq], place)
+        for place, item in enumerate(items)
+        if _said(item) and item.seq in reasons
+    ]
     arranged, upto, placed = list[Item](), 0, False
     for item in items:
         if _said(item) and item.seq in reasons:

@@ -69,6 +69,8 @@ class LeftOut:
 
     item: MessageItem
     reason: OmissionReason
+    place: int
+    """Its index among the items as if nothing had been left out."""
 
 
 @dataclass(frozen=True, slots=True)

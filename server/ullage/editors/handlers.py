@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ullage.context.leaving import Named
 from ullage.core.commands import CompactionOutcome
 from ullage.core.errors import BadInput
 from ullage.core.events import PromptMode, SessionConfigured, Stop
@@ -59,6 +60,7 @@ class Handlers:
             "session/unpin": self._unpin,
             "session/rewind": self._rewind,
             "session/redo": self._redo,
+            "session/leaveOut": self._leave_out,
             "session/rename": self._rename,
             "session/export": self._export,
             "session/configure": self._configure,
@@ -116,6 +118,11 @@ class Handlers:
     async def _unpin(self, params: session.UnpinParams) -> base.Done:
         await self.host.actor(params.session_id).unpin(params.pin_id)
         return base.Done()
+
+    async def _leave_out(self, params: session.LeaveOutParams) -> session.LeaveOutResult:
+        named = Named(params.message_ids, params.seqs)
+        left = await self.host.actor(params.session_id).leave_out(named, back=params.back)
+        return session.LeaveOutResult(message_ids=left.message_ids, tokens=left.tokens)
 
     async def _configure(self, params: session.ConfigureParams) -> base.Done:
         await self.host.actor(params.session_id).configure(_change(params))

@@ -75,6 +75,7 @@ def inspect_payload(found: Inspection) -> context.InspectResult:
             )
             for pin, tokens in found.pins
         ),
+        left_out=context.LeftOutPayload(message_ids=found.left_out[0], tokens=found.left_out[1]),
         turn_totals=totals_payload(found.turn_totals),
         summary_totals=totals_payload(found.summary_totals),
         handoff=found.handoff,

@@ -88,6 +88,12 @@ METHODS: Final = (
         "Go back to just before a turn, while the session is idle, or say what that would do. Files stay as they are.",
     ),
     _method("session/redo", session.SessionParams, session.RewindResult, "Undo the newest rewind, before a new turn."),
+    _method(
+        "session/leaveOut",
+        session.LeaveOutParams,
+        session.LeaveOutResult,
+        "Leave messages out of what the model sees, or take them back. The transcript stays, and `recall` finds them.",
+    ),
     _method("session/rename", session.RenameParams, base.Done, "Give a session a title."),
     _method("session/export", session.ExportParams, session.ExportResult, "The transcript of an open session."),
     _method("session/configure", session.ConfigureParams, base.Done, "Change settings, from the next step on."),

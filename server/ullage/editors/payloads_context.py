@@ -104,6 +104,13 @@ class PinPayload(Payload):
     tokens: int = Field(description="Tokens it takes where a compaction keeps it; in view already, it costs nothing.")
 
 
+class LeftOutPayload(Payload):
+    """What the model does not see, though no compaction replaced it."""
+
+    message_ids: tuple[str, ...] = Field(description="Its messages, in the order they were said.")
+    tokens: int = Field(description="What they would take.")
+
+
 class InspectResult(Payload):
     """What fills the window."""
 
@@ -112,6 +119,7 @@ class InspectResult(Payload):
     biggest: tuple[BiggestPayload, ...] = Field(description="Biggest first.")
     checkpoints: tuple[CheckpointPayload, ...] = Field(description="Oldest first.")
     pins: tuple[PinPayload, ...] = Field(description="In the order they were pinned.")
+    left_out: LeftOutPayload
     turn_totals: TotalsPayload = Field(description="Paid for turns.")
     summary_totals: TotalsPayload = Field(description="Paid for summaries.")
     handoff: HandoffState = Field(

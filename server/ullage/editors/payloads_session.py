@@ -303,6 +303,21 @@ class UnpinParams(SessionParams):
     pin_id: CleanText = Field(min_length=1, max_length=300, description="The pin.")
 
 
+class LeaveOutParams(SessionParams):
+    """Name messages of the session: by id, or by the seq of the update with which they entered it."""
+
+    message_ids: list[CleanText] = Field(default=[], max_length=1_000, description="Their ids.")
+    seqs: list[int] = Field(default=[], max_length=1_000, description="Their seqs.")
+    back: bool = Field(default=False, description="Take them back: the model sees them again.")
+
+
+class LeaveOutResult(Payload):
+    """What was left out or taken back: a call and its results go together."""
+
+    message_ids: tuple[str, ...] = Field(description="Every message of it.")
+    tokens: int = Field(description="What these messages take in a request, by our estimate.")
+
+
 class RenameParams(SessionParams):
     """Give a session a title."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
+from ullage.context.leaving import Left, Named, leave_out, take_back
 from ullage.context.pinning import find_message, pinning, search_message, unknown_message
 from ullage.context.resuming import Resuming
 from ullage.core.context import Pin
@@ -210,6 +211,24 @@ class SessionActor(SessionLoop):
                 self._append((PinRemoved(pin_id),))
 
         await self._in_turn(remove)
+
+    async def leave_out(self, named: Named, *, back: bool = False) -> Left:
+        """Leave messages out of what the model sees, with their units, or take them back.
+
+        Raises:
+            BadInput: what `leave_out` and `take_back` say.
+        """
+        self._check_writable()
+        done: list[Left] = []
+
+        def change() -> None:
+            counter = self._engine.counter
+            done.append(take_back(self.state, named) if back else leave_out(self.state, named, counter))
+            if (event := done[0].event) is not None:
+                self._append((event,))
+
+        await self._in_turn(change)
+        return done[0]
 
     async def accept_damage(self) -> None:
         """Agree to go on writing after damage in the log, which stays where it is."""

@@ -13,6 +13,7 @@ from ullage.core.context import CompactionReport, Occupancy, Pin, Reason, Strate
 from ullage.core.errors import ErrorReport
 from ullage.core.events import Entry
 from ullage.core.messages import Message, Role
+from ullage.core.omission import omission
 from ullage.core.ratio import corrected
 from ullage.core.rewinding import standing
 from ullage.core.state import HandoffItem, InstructionsItem, MessageItem, OmissionItem, ReplacementItem, State, Totals
@@ -53,6 +54,8 @@ class Inspection:
     turn_totals: Totals
     summary_totals: Totals
     handoff: HandoffState
+    left_out: tuple[tuple[str, ...], int]
+    """Ids of the messages that the model does not see though no compaction replaced them, and what they would take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ def inspect(state: State, engine: Engine, entries: Iterable[Entry]) -> Inspectio
             case HandoffItem():
                 category = "hidden"
             case OmissionItem():
-                category = "left out"
+                category = "marker"
             case _:
                 assert_never(item)
         categories[category] += item.tokens
@@ -99,7 +102,14 @@ def inspect(state: State, engine: Engine, entries: Iterable[Entry]) -> Inspectio
         facts.turn_totals,
         facts.summary_totals,
         handoff_state(state),
+        _left_out(state),
     )
+
+
+def _left_out(state: State) -> tuple[tuple[str, ...], int]:
+    found = omission(model_view(state))
+    items = [left.item for left in found.left_out] if found else []
+    return tuple(item.message.message_id for item in items), sum(item.tokens for item in items)
 
 
 def _tool_names(state: State) -> dict[str, str]:
