@@ -14,7 +14,7 @@ from ullage.core.messages import Text, ToolCall
 from ullage.core.omission import message_units, omission, whole_items
 from ullage.core.pins import message_pin, typed_pin
 from ullage.core.reduce import fold
-from ullage.core.state import MessageItem, OmissionItem
+from ullage.core.state import HandoffItem, MessageItem, OmissionItem
 from ullage.testing import playbook as book
 
 GONE = Omission(((4, 5),), OmissionReason.SNIP, 20, 3)
@@ -87,6 +87,20 @@ def test_a_note_that_tells_a_pin_stays() -> None:
     assert [item.seq for item in whole_items(log.state.items)] == [item.seq for item in before]
     log.add(ItemsRestored((tuple(item.seq for item in unit),)))
     assert list(log.state.items) == before
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["with the handoff", "without it, as a rewind leaves it"])
+def test_a_handoff_between_changes_no_order(kept: bool) -> None:
+    log = Log().prompt("do").read("a.py").handoff("{}").read("b.py").read("c.py")
+    before = log.state.items
+    first, second, _ = [tuple(i.seq for i in unit) for unit in message_units(before) if unit[0].message.calls]
+    for units in ((first,), (second,), (first, second)):
+        trial = Log()
+        trial.entries, trial.state = list(log.entries), log.state
+        out(trial, *units)
+        items = [item for item in trial.state.items if kept or not isinstance(item, HandoffItem)]
+        expected = [item.seq for item in before if kept or not isinstance(item, HandoffItem)]
+        assert [item.seq for item in whole_items(items)] == expected
 
 
 # --- the machine ---

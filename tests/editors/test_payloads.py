@@ -124,6 +124,8 @@ TEXT_THAT_LEAVES = {
     "ExportResult": "text",
     "HitPayload": "message_id label snippet",
     "ImagePayload": "media_type",
+    "LeaveOutResult": "message_ids",
+    "LeftOutPayload": "message_ids",
     "OccupancyFigures": "window_source",
     "OccupancyPayload": "window_source session_id",
     "ParentPayload": "session_id",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import TypeGuard
 
 from ullage.core.context import OmissionReason
@@ -18,7 +17,7 @@ from ullage.core.events import Entry, ItemsOmitted, ItemsRestored
 from ullage.core.pins import ORIGIN
 from ullage.core.reduce_turns import noted
 from ullage.core.sequence import AppendOnly
-from ullage.core.state import Item, LeftOut, MessageItem, OmissionItem, State, changed
+from ullage.core.state import HandoffItem, Item, LeftOut, MessageItem, OmissionItem, State, changed
 from ullage.core.units import units
 
 
@@ -35,14 +34,21 @@ def whole_items(items: Sequence[Item], *, asked: bool = True) -> list[Item]:
     found = omission(items)
     if found is None:
         return list(items)
-    others = iter([item for item in items if item is not found])
-    whole: list[Item] = []
-    for left in found.left_out:
-        whole += islice(others, left.place - len(whole))
-        whole.append(left.item)
-    whole += others
-    out = {left.place for left in found.left_out if left.reason is OmissionReason.ASKED and not asked}
-    return [item for place, item in enumerate(whole) if place not in out]
+    waiting, whole, place = list(reversed(found.left_out)), list[Item](), 0
+    for item in (item for item in items if item is not found):
+        while waiting and _comes_before(waiting[-1], item, place):
+            left = waiting.pop()
+            place += 1
+            if asked or left.reason is not OmissionReason.ASKED:
+                whole.append(left.item)
+        whole.append(item)
+        place += not isinstance(item, HandoffItem)
+    return [*whole, *(left.item for left in reversed(waiting) if asked or left.reason is not OmissionReason.ASKED)]
+
+
+def _comes_before(left: LeftOut, item: Item, place: int) -> bool:
+    """Whether a left-out message stands before an item that has so many others before it."""
+    return left.item.seq < item.seq if isinstance(item, HandoffItem) else left.place <= place
 
 
 def message_units(items: Iterable[Item]) -> Iterator[list[MessageItem]]:
@@ -103,9 +109,10 @@ def _arranged(
     state: State, entry: Entry, items: Iterable[Item], reasons: Mapping[int, OmissionReason], marker: int
 ) -> State:
     """The state with these messages left out. What stands before the first of them stays the same objects."""
+    lasting = [item for item in items if not isinstance(item, HandoffItem)]
     left = [
         LeftOut(replace(item, upto=0), reasons[item.seq], place)
-        for place, item in enumerate(items)
+        for place, item in enumerate(lasting)
         if _said(item) and item.seq in reasons
     ]
     arranged, upto, placed = list[Item](), 0, False

@@ -70,7 +70,7 @@ class LeftOut:
     item: MessageItem
     reason: OmissionReason
     place: int
-    """Its index among the items as if nothing had been left out."""
+    """How many items stand before it where nothing is left out; without handoffs, which a rewind takes away."""
 
 
 @dataclass(frozen=True, slots=True)
