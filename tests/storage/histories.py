@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from ullage.core.context import (
     Strategy,
     Word,
 )
+from ullage.core.errors import BadInput
 from ullage.core.events import (
     AnswerReceived,
     CheckpointCommitted,
@@ -41,6 +43,7 @@ from ullage.storage.files import Files
 from ullage.storage.ids import new_session_id, session_path, workspace_key
 from ullage.storage.log import SessionLog
 from ullage.testing.disk import FakeDisk
+from ullage.testing.rewinding import going
 
 HOME = Path("/home/ullage")
 ROOT = "/home/ann/project"
@@ -136,6 +139,26 @@ class Writer:
     def compact(self) -> None:
         self.write(HandoffRecorded('{"plan":1}', 7))
         self.write(checkpoint(self.state))
+
+    @property
+    def redoable(self) -> bool:
+        return self.state.facts.redoable >= 0
+
+    def rewind(self, turn: str | None) -> None:
+        """Back to before a turn; None redoes."""
+        self.write(going(list(self.log.entries()), turn))
+
+    def random(self, rng: random.Random) -> None:
+        """Some next thing that may happen, rewinds and redos among it."""
+        turns = [turn for turn, _ in self.state.facts.ended_turns]
+        if self.redoable and rng.random() < 0.4:
+            self.rewind(None)
+        elif turns and rng.random() < 0.3:
+            with suppress(BadInput):
+                self.rewind(rng.choice(turns))
+        else:
+            for batch in random_batches(rng, self.state):
+                self.write(*batch)
 
 
 def small_log(turns: int = 3, *, compact_after: int | None = None, size: int = 10) -> bytes:

@@ -18,7 +18,6 @@ from tests.storage.histories import (
     fake_disk,
     place,
     prompt,
-    random_batches,
     small_log,
 )
 
@@ -41,16 +40,21 @@ def reopened(disk: FakeDisk) -> tuple[list[Entry], SessionLog]:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_opening_gives_what_folding_everything_gives(seed: int) -> None:
-    """R14: fold(all) == checkpoint + tail on facts and items, and both are the state before the restart."""
+    """R14: fold(all) == checkpoint + tail on facts and items, and both are the state before the restart, whatever was
+    compacted, taken back and redone."""
     rng = random.Random(seed)
     disk = fake_disk()
     writer = Writer(disk)
-    for _ in range(rng.randrange(1, 9)):
-        for batch in random_batches(rng, writer.state):
-            writer.write(*batch)
+    for _ in range(rng.randrange(1, 14)):
+        writer.random(rng)
     writer.log.close()
     opened = SessionLog.open(disk, place(), AT)
-    assert opened.state == fold(opened.log.entries()) == writer.state
+    entries = list(opened.log.entries())
+    assert opened.state == fold(entries) == writer.state
+    for seq in range(len(entries) + 1):
+        if seq % 5 == seed % 5:
+            assert opened.log.state_before(seq) == fold(entries[:seq]), "what a rewind needs"
+            assert list(opened.log.entries(seq)) == entries[seq:]
     assert opened.damage == ()
     assert opened.log.verify() == ()
 

@@ -6,6 +6,7 @@ import random
 import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -25,12 +26,15 @@ from tests.storage.histories import (
     turn_batches,
 )
 
+from ullage.core.errors import BadInput
 from ullage.core.events import (
     HandoffRecorded,
     PromptEdited,
     PromptRemoved,
     ResultReceived,
     SessionRenamed,
+    Stop,
+    TurnEnded,
     TurnStarted,
     Unknown,
 )
@@ -384,16 +388,19 @@ def test_without_trigrams_the_logs_are_searched(tmp_path: Path, monkeypatch: pyt
 
 
 @settings(max_examples=20, derandomize=True, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 9)), min_size=1, max_size=5))
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.integers(0, 9)), min_size=1, max_size=7))
 def test_an_index_that_grew_equals_one_made_anew(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, bool, int]]
 ) -> None:
-    """Whatever was said between two searches, in batches of any cut."""
+    """Whatever was said, taken back and redone between two searches, in batches of any cut."""
     home = tmp_path_factory.mktemp("home")
     writer = new_writer(home)
     queries = ("prompt", "finished", "edit", "ne", "port 3 prompt 4")
     pending: list[list[object]] = []
     for number, (what, searches, size) in enumerate(steps):
+        if what > 3:
+            go_back(writer, size if what == 4 else None)
+            what = 0
         pending += turn_batches(f"t{number}", f"prompt {number} " + "ne" * size, size)
         for batch in pending[: what * 2 + 1]:
             writer.write(*batch)  # type: ignore[arg-type]
@@ -405,6 +412,36 @@ def test_an_index_that_grew_equals_one_made_anew(
     index(home).unlink()
     assert [find(home, query) for query in queries] == grown
     assert dump(home) == rows
+
+
+def go_back(writer: Writer, number: int | None) -> None:
+    """To before some turn, or redo, where that is possible."""
+    turns = [turn for turn, _ in writer.state.facts.ended_turns]
+    possible = writer.state.facts.open_turn is None and (turns if number is not None else writer.redoable)
+    if possible:
+        with suppress(BadInput):
+            writer.rewind(None if number is None else turns[number % len(turns)])
+
+
+def test_what_was_taken_back_is_not_found_until_it_is_redone(tmp_path: Path) -> None:
+    """Whether the index had it before, has it since, or is not there; a title stays."""
+    writer = new_writer(tmp_path)
+    writer.turns(1)
+    waits = prompt("t1", "needle queued early")
+    writer.write(waits, SessionRenamed("needle title"))
+    writer.turns(1, first=2)
+    writer.write(TurnStarted("t1"), answer("t1", 1, "needle answered"), TurnEnded("t1", Stop.DONE))
+    said = ["needle answered", "needle queued early", "needle title"]
+    assert sorted(texts(tmp_path, "needle")) == said
+    for indexed in (True, False):
+        writer.rewind("t1")
+        for _ in range(2):
+            assert texts(tmp_path, "needle") == ["needle title"]
+        writer.rewind(None)
+        if not indexed:
+            index(tmp_path).unlink()
+        for _ in range(2):
+            assert sorted(texts(tmp_path, "needle")) == said
 
 
 def dump(home: Path) -> list[list[tuple[object, ...]]]:

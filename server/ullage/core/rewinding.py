@@ -68,6 +68,8 @@ class TakenBack:
 
     def __init__(self) -> None:
         self._rewinds: dict[int, ShownRewind] = {}
+        self.reaches_back = False
+        """A rewind was undone that was not noted here."""
 
     def __bool__(self) -> bool:
         return bool(self._rewinds)
@@ -77,7 +79,7 @@ class TakenBack:
             case ShownRewind():
                 self._rewinds[shown.seq] = shown.what
             case ShownRedo(rewind):
-                self._rewinds.pop(rewind, None)
+                self.reaches_back |= self._rewinds.pop(rewind, None) is None
             case _:
                 pass
 
@@ -87,6 +89,14 @@ class TakenBack:
 
     def holds_turn(self, turn_id: str) -> bool:
         return any(turn_id in what.turns for what in self._rewinds.values())
+
+    def stands(self, rewind: int) -> bool:
+        """Whether the rewind with that seq was not undone."""
+        return rewind in self._rewinds
+
+    def holds_message(self, seq: int, message_id: str) -> bool:
+        """Whether what was said at that seq is taken back; a prompt goes with its turn, wherever it was queued."""
+        return self.holds_seq(seq) or self.holds_turn(message_id.rpartition("/u")[0])
 
     def holds(self, shown: Shown) -> bool:
         """Whether this update is no part of the transcript any more."""

@@ -4,7 +4,7 @@ Invariants:
 
 - The index changes how long a search takes and nothing else: what it can't answer, the logs do.
 - Every passage is of a log in this workspace's folder whose header names this workspace and the log's own session.
-- Only `client_view` gives what is searched.
+- Only `client_view` gives what is searched, and of that what no rewind took back.
 
 Imported when something is searched for the first time, since SQLite is not needed before.
 """
@@ -12,7 +12,7 @@ Imported when something is searched for the first time, since SQLite is not need
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +20,9 @@ from pathlib import Path
 from ullage.core.events import Entry
 from ullage.core.matching import Query, Ranking, searched
 from ullage.core.messages import BlobRef
-from ullage.core.passages import Gatherer, Passage
-from ullage.core.views import client_view
+from ullage.core.passages import Gatherer, Passage, PassageKind
+from ullage.core.rewinding import TakenBack
+from ullage.core.views import Shown, client_view
 from ullage.storage.blobs import BlobStore
 from ullage.storage.files import DiskFiles, Files, ensure_folder
 from ullage.storage.ids import is_session_id, session_path, sessions_folder, workspace_key
@@ -139,13 +140,13 @@ class Search:
 
     def _search_log(self, one: _One, log: _Log) -> bool:
         """Search what the index has of a log, then the rest; whether all of it was looked at."""
-        mark = one.mark(log)
+        mark, taken = one.start(log)
         gatherer = Gatherer(self._full)
         if mark is not None:
             gatherer.restore(mark.gathered)
-            if not one.search_index():
+            if not one.search_index(taken):
                 return False
-        return one.search_lines(log.lines(mark), gatherer)
+        return one.search_lines(log.lines(mark), gatherer, taken)
 
     def _full(self, ref: BlobRef) -> str | None:
         content = self._blobs.get(ref)
@@ -170,17 +171,30 @@ class _One:
             return None
         return mark
 
-    def search_index(self) -> bool:
+    def start(self, log: _Log) -> tuple[Mark | None, TakenBack]:
+        """From where on the log itself is searched, and what of it rewinds took back: none of that is found."""
+        mark = self.mark(log)
+        taken = _taken_back(log.rewinds(mark))
+        if mark is None or self.index is None or not taken.reaches_back:
+            return mark, taken
+        # What the index dropped stands again, and only the log knows it.
+        _forget(self.index, self.session)
+        return None, _taken_back(log.rewinds(None))
+
+    def search_index(self, taken: TakenBack) -> bool:
         """Whether time allowed to look at all candidates."""
         assert self.index is not None, "a mark came from it"
         self.ranking.seen = self.index.count(self.session)
+        if taken:
+            self.ranking.seen -= sum(_is_gone(passage, taken) for _, passage, _ in self.index.passages(self.session))
         for passage, folded in _whole(self.index.candidates(self.session, self.scope.query)):
-            self._look(passage, folded)
+            if not _is_gone(passage, taken):
+                self._look(passage, folded)
             if self.scope.stop():
                 return False
         return True
 
-    def search_lines(self, lines: Iterator[tuple[Line, list[Entry]]], gatherer: Gatherer) -> bool:
+    def search_lines(self, lines: Iterator[tuple[Line, list[Entry]]], gatherer: Gatherer, taken: TakenBack) -> bool:
         """Search what the index does not have, and put it there while there is room; whether all was looked at."""
         index, last, complete = self.index, None, True
         for line, entries in lines:
@@ -191,17 +205,26 @@ class _One:
                 self._note(last, gatherer)
                 index = None
             for shown in filter(None, map(client_view, entries)):
+                if index is not None and taken.stands(shown.seq):
+                    self._drop(index, shown)
                 for passage in gatherer.take(shown):
-                    self._take(passage, index)
+                    self._take(passage, index, _is_gone(passage, taken))
             last = line
         if index is not None:
             self._note(last, gatherer)
         return complete
 
-    def _take(self, passage: Passage, index: Trigrams | None) -> None:
+    def _drop(self, index: Trigrams, rewind: Shown) -> None:
+        """What a rewind took back leaves the index when it has come that far, so it is the same however it grew."""
+        taken = _taken_back([rewind])
+        gone = (passage for passage in index.passages(self.session) if _is_gone(passage[1], taken))
+        index.remove([(row_id, searched(passage)) for row_id, passage, _ in gone])
+
+    def _take(self, passage: Passage, index: Trigrams | None, is_gone: bool) -> None:
         folded = searched(passage)
-        self.ranking.seen += 1
-        self._look(passage, folded)
+        if not is_gone:
+            self.ranking.seen += 1
+            self._look(passage, folded)
         if index is not None:
             index.add(self.session, passage, folded)
             self.room -= 1
@@ -248,6 +271,15 @@ class _Log:
         line = next(iter(read_lines(self._files, self._handle, mark.offset, self._size)), None)
         return isinstance(line, Line) and (line.offset, line.crc) == (mark.offset, mark.crc)
 
+    def rewinds(self, mark: Mark | None) -> Iterator[Shown]:
+        """Rewinds and redos behind the mark. Other lines are not decoded."""
+        start = 0 if mark is None else mark.offset
+        lines = read_lines(self._files, self._handle, start, self._size)
+        held = (line for line in lines if isinstance(line, Line) and line.has_rewind)
+        for line, entries in Walk().over(held):
+            if mark is None or line.offset > mark.offset:
+                yield from filter(None, map(client_view, entries))
+
     def lines(self, mark: Mark | None) -> Iterator[tuple[Line, list[Entry]]]:
         """Its usable lines with their entries, from behind the mark."""
         start = 0 if mark is None else mark.offset
@@ -266,4 +298,17 @@ def _whole(found: Iterator[tuple[int, Passage, int]]) -> Iterator[tuple[Passage,
 
 
 def _forget(index: Trigrams, session: str) -> None:
-    index.forget(session, [(row_id, searched(passage)) for row_id, passage, _ in index.passages(session)])
+    index.remove([(row_id, searched(passage)) for row_id, passage, _ in index.passages(session)])
+    index.forget(session)
+
+
+def _taken_back(rewinds: Iterable[Shown]) -> TakenBack:
+    taken = TakenBack()
+    for shown in rewinds:
+        taken.note(shown)
+    return taken
+
+
+def _is_gone(passage: Passage, taken: TakenBack) -> bool:
+    """A title stays."""
+    return passage.kind is not PassageKind.TITLE and taken.holds_message(passage.seq, passage.message_id)

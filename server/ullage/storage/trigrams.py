@@ -146,13 +146,16 @@ class Trigrams:
         )
         self._connection.execute("INSERT INTO trigrams (rowid, folded) VALUES (?, ?)", (cursor.lastrowid, folded))
 
-    def forget(self, session: str, folded: Iterable[tuple[int, str]]) -> None:
-        """Take a session out; `folded` are its passages' ids and texts as `passages` gives them."""
+    def remove(self, folded: Iterable[tuple[int, str]]) -> None:
+        """Take passages out, given by their ids and texts as `passages` gives them."""
         for row_id, text in folded:
             self._connection.execute(
                 "INSERT INTO trigrams (trigrams, rowid, folded) VALUES ('delete', ?, ?)", (row_id, text)
             )
-        self._connection.execute("DELETE FROM passage WHERE session = ?", (session,))
+            self._connection.execute("DELETE FROM passage WHERE id = ?", (row_id,))
+
+    def forget(self, session: str) -> None:
+        """How far a session was read is not known any more."""
         self._connection.execute("DELETE FROM session WHERE id = ?", (session,))
 
     def count(self, session: str) -> int:
