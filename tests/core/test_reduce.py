@@ -543,7 +543,7 @@ def test_a_long_session_folds_without_copying_its_items() -> None:
 
 def test_the_walks_of_the_law_hold_what_they_claim() -> None:
     """The random logs have handoffs, tails and failures in them, or the law would say little."""
-    kinds = {type(entry.event) for seed in range(40) for entry in walk(30_000 + seed).entries}
+    kinds = {type(entry.event) for seed in range(120) for entry in walk(30_000 + seed).entries}
     missing = strategies.KINDS - kinds - {SessionForked, TokensRecounted}
     assert {kind.__name__ for kind in missing} <= {"DamageAccepted", "ImagesLeftOut", "ImagesMissing"}
     assert Walk(1).state == fold(Walk(1).entries)

@@ -271,15 +271,18 @@ class Walk(book.Stage):
     def _aside(self) -> None:
         """What the actor writes without asking the machine."""
         if not self.broken:
+            leaving = self._leaving_out()
+            back = [event for event in leaving if isinstance(event, ItemsRestored)]
             event: Event = self.rng.choice(
-                [
+                back
+                or [
                     SessionRenamed("a title"),
                     SessionConfigured(model=f"m{self.rng.randrange(3)}"),
                     SessionConfigured(permission_mode="auto"),
                     Unknown("later_kind", False, "{}"),
                     LogRepaired(1, 2, "kept"),
                     UsageBooked(Purpose.SUMMARY, Usage(3, 4), "m"),
-                    *self._leaving_out(),
+                    *leaving,
                 ]
             )
             self.record(event)
