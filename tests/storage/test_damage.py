@@ -80,6 +80,22 @@ def test_cut_at_every_block_and_line_end() -> None:
         check_cut(size)
 
 
+def test_cut_at_every_byte_of_a_rewind() -> None:
+    """R1: half a rewind was never acknowledged, so nothing is taken back; a whole one stands, over a compaction too."""
+    disk = fake_disk()
+    writer = Writer(disk)
+    writer.turns(2)
+    writer.compact()
+    before, start = writer.state, len(disk.content(writer.path))
+    writer.rewind("t1")
+    content = disk.content(writer.path)
+    for size in range(start + 1, len(content) + 1):
+        opened = SessionLog.open(disk_with(content[:size]), place(), AT + 9)
+        whole = size == len(content)
+        assert list(opened.state.items) == list((writer.state if whole else before).items)
+        assert (opened.repaired is None) is whole
+
+
 def test_cut_in_the_header() -> None:
     """R1: half a header was never acknowledged; the file is left as it is, and opening says why."""
     for size in range(ENDS[0]):
