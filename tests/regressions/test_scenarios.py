@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.sessions.stage import Stage, asking, big, filled, kinds, of_kind, prompt, said, until, words
+from tests.sessions.stage import Stage, asking, big, code_of, filled, kinds, of_kind, prompt, said, until, words
 
 from ullage.context.handoff import TAG
 from ullage.core.commands import CompactionOutcome
 from ullage.core.context import Measured, Reason, Strategy
-from ullage.core.errors import SessionUnavailable
+from ullage.core.errors import BadInput, SessionUnavailable
 from ullage.core.events import (
     CheckpointCommitted,
     CompactionFailed,
@@ -25,6 +27,7 @@ from ullage.core.turn_state import TurnState
 from ullage.sessions.actor import SessionActor
 from ullage.sessions.notices import Updated
 from ullage.storage.blobs import BlobStore
+from ullage.storage.files import DiskFiles
 from ullage.storage.ids import workspace_key
 from ullage.testing.model import Line, Reply, ask, call, fail, good_summary, overflow, say, stall
 
@@ -208,13 +211,21 @@ async def test_a_fork_after_a_crash_has_the_whole_lines_alone(stage: Stage, root
 
 
 async def test_a_session_of_a_closed_folder_is_not_forked(stage: Stage, root: Path) -> None:
-    """T129: a fork stays in its workspace, which must be open."""
+    """T129: a fork stays in its workspace, which must be open; where it is refused, nothing is left behind."""
     stage.play([say("Kept.")])
     actor = await stage.session(root)
     await prompt(actor, "t1")
-    host = await stage.restart(root)
-    with pytest.raises(SessionUnavailable):
+    logs, host = stage.logs(), stage.hosts[-1]
+    host.remove_root(str(root))
+    with pytest.raises(BadInput) as refused:
         await host.fork(actor.session_id)
+    assert code_of(refused) == "unknown_root" and stage.logs() == logs
+    (elsewhere := root.parent / "elsewhere").mkdir()
+    host = await stage.restart(elsewhere)
+    for asked in (host.open_session(actor.session_id), host.fork(actor.session_id)):
+        with pytest.raises(SessionUnavailable):
+            await asked
+    assert stage.logs() == logs
 
 
 async def test_a_window_reached_while_generating_compacts_before_the_next_request(stage: Stage, root: Path) -> None:
@@ -225,3 +236,55 @@ async def test_a_window_reached_while_generating_compacts_before_the_next_reques
     assert (await prompt(actor, "t4", "Go on.")).stop is Stop.DONE
     assert "As far as it went." in said(stage.model.requests[-1])
     assert kinds(actor).index("CheckpointCommitted") > kinds(actor).index("AnswerReceived")
+
+
+class NoHandoffs(DiskFiles):
+    """A disk that takes everything but a handoff, and has words of its own for it."""
+
+    def write(self, handle: int, data: bytes | memoryview) -> int:
+        if b'"handoff_recorded"' in bytes(data):
+            raise OSError(errno.EIO, "CANARY of a device")
+        return super().write(handle, data)
+
+
+async def test_what_a_disk_says_is_told_to_nobody(tmp_path: Path, root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """T032, T031: the turn ends before a request goes out, with our words for it, not with the system's."""
+    caplog.set_level(logging.DEBUG)
+    stage = Stage(tmp_path / "home", NoHandoffs())
+    actor = await at_the_band(stage, root, [say("Never.")])
+    outcome = await prompt(actor, "t3", words(400))
+    assert (outcome.stop, outcome.error and outcome.error.code) == (Stop.FAILED, "storage_failed")
+    assert len(stage.model.requests) == 2 and actor.read_only
+    said_of_it = [caplog.text, repr(outcome), repr(stage.told.of()), actor.read_only, actor.log.path.read_text()]
+    assert "CANARY" not in "".join(said_of_it)
+    await stage.leave()
+
+
+async def test_a_final_answer_and_the_end_of_its_turn_are_one_line(stage: Stage, root: Path) -> None:
+    """T125: no crash comes between them, so no turn with a final answer is left to be completed."""
+    stage.play([ask(call("list")), say("Listed."), say("Again.")])
+    actor = await stage.session(root)
+    for number in range(2):
+        await prompt(actor, f"t{number}")
+    lines = actor.log.path.read_bytes().splitlines()
+    ends = [b'"turn_ended"' in line for line in lines if b'"answer_received"' in line]
+    assert ends == [False, True, True]
+
+
+async def test_what_was_sent_twice_has_everything_once(stage: Stage, root: Path) -> None:
+    """W-R4: a reminder, a prompt and an instruction file, in a request that overflowed and in the one after it."""
+    (root / "AGENTS.md").write_text("ALWAYS whistle.\n")
+    actor = await at_the_band(stage, root, [overflow(8_000), say("It fits."), say("On.")])
+    assert (await prompt(actor, "t3", "PLEASE " + words(400))).stop is Stop.DONE
+    assert (await prompt(actor, "t4")).stop is Stop.DONE
+    counts = [[said(one).count(text) for text in (TAG, "PLEASE", "ALWAYS")] for one in stage.model.requests[2:]]
+    assert counts == [[1, 1, 1], [0, 1, 1], [0, 1, 1]]
+
+
+async def test_the_output_of_earlier_answers_leaves_later_ones_their_room(stage: Stage, root: Path) -> None:
+    """W-P10: together they said more than the window holds; each may say as much as the first."""
+    stage.play([say("Long.", usage=Usage(2_000, 4_000, 6_000)) for _ in range(6)], None)
+    actor = await stage.session(root, handoff=False)
+    for number in range(6):
+        assert (await prompt(actor, f"t{number}")).stop is Stop.DONE
+    assert [request.max_output for request in stage.model.requests] == [actor.occupancy.budget.reserve] * 6

@@ -296,8 +296,14 @@ class Host:
         return await search_sessions(self._ports, self._real(root), listed, synced, text, limit)
 
     async def fork(self, session_id: str, at_seq: int | None = None) -> SessionActor:
-        """A new session with the history of another up to a seq, opened; the parent does not change."""
+        """A new session with the history of another up to a seq, opened; the parent does not change.
+
+        Raises:
+            SessionUnavailable: `session_not_open`, or what the log says of itself.
+            BadInput: its workspace was closed meanwhile.
+        """
         parent = self.actor(session_id)
+        self._root(parent.root)  # before anything is written
         at = self._ports.clock()
         child = self._ports.new_id(at)
         upto = parent.synced_seq if at_seq is None else min(at_seq, parent.synced_seq)
