@@ -125,9 +125,9 @@ async def test_bugs_row_1_a_fixed_part_that_is_too_large_is_named(stage: Stage, 
 async def test_bugs_row_3_a_history_larger_than_the_window_can_be_compacted(stage: Stage, root: Path) -> None:
     """claude-code#26317: after a switch to a smaller model both compacting and sending work."""
     stage.window = 60_000
-    stage.play([*(big(5_000, f"x{number}") for number in range(4)), say("Small.")], [good_summary()])
+    stage.play([*(big(1_300, f"x{number}") for number in range(20)), say("Small.")], [good_summary()])
     actor = await stage.session(root, handoff=False)
-    for number in range(4):
+    for number in range(20):
         await prompt(actor, f"t{number}")
     stage.window = 16_000
     assert actor.occupancy.used > 16_000
@@ -135,7 +135,7 @@ async def test_bugs_row_3_a_history_larger_than_the_window_can_be_compacted(stag
     assert answer.outcome is CompactionOutcome.COMMITTED and answer.report is not None
     assert answer.report.after < actor.occupancy.budget.handoff_line
     assert stage.summariser is not None and stage.summariser.requests[0].tokens < 16_000
-    assert (await prompt(actor, "t9")).stop is Stop.DONE
+    assert (await prompt(actor, "last")).stop is Stop.DONE
 
 
 async def test_bugs_row_15_the_number_after_a_compaction_is_a_fresh_estimate(stage: Stage, root: Path) -> None:

@@ -12,7 +12,7 @@ from ullage.context.compaction import Accepted, FixedPart, gate, plan, plan_step
 from ullage.context.occupancy import budget, occupancy
 from ullage.context.profiles.ullage import ULLAGE
 from ullage.context.request import Built, Memo, build
-from ullage.core.context import CompactFirst, CompactionPlan, Impossible, Proceed, Reason
+from ullage.core.context import CompactFirst, CompactionPlan, Impossible, Measured, Proceed, Reason
 from ullage.core.errors import ErrorReport
 from ullage.core.events import SessionConfigured, Stop, TurnEnded
 from ullage.core.messages import BlobRef, Image, Message, Role, Text, ToolCall, ToolResult, Usage
@@ -125,7 +125,8 @@ def test_row_29_interrupt_in_the_middle_of_a_tool() -> None:
     log = Log(BIG).prompt("run").answer(ToolCall("c", "bash", '{"command": "sleep 30"}'))
     log.result("c", "cancelled by user", is_error=True)
     log.add(TurnEnded(log.turn, Stop.CANCELLED)).prompt("go on")
-    check_sendable(log)
+    blocks = [block for message in check_sendable(log).request.messages for block in message.blocks]
+    assert [block.text for block in blocks if isinstance(block, ToolResult)] == ["cancelled by user"]
 
 
 def test_row_30_killed_between_call_and_result() -> None:
@@ -208,9 +209,12 @@ def test_row_38_text_above_the_byte_limit_is_due() -> None:
     assert isinstance(made, CompactFirst)
 
 
-def test_a_model_switch_is_a_rewrite() -> None:
-    """Row 6: after an overflow with compaction off, a bigger model starts a plain step."""
+def test_row_6_a_bigger_model_starts_a_plain_step() -> None:
+    """After an overflow with compaction off; what the smaller model measured says nothing about the bigger one."""
     log = Log(budget(20_000, "test")).prompt("x" * 60_000).add(SessionConfigured(auto_compaction=False))
+    log.answer(ToolCall("c", "read", "{}"), usage=Usage(prompt=19_000, completion=10)).result("c")
     assert isinstance(plan_step(log.state, FIXED, log.budget, COUNTER), Impossible)
     log.add(SessionConfigured(model="bigger"))
-    assert isinstance(plan_step(log.state, FIXED, BIG, COUNTER), Proceed)
+    made = plan_step(log.state, FIXED, BIG, COUNTER)
+    assert isinstance(made, Proceed)
+    assert made.occupancy.source is Measured.ESTIMATE

@@ -178,18 +178,20 @@ def test_an_interrupted_tool_is_closed_before_its_turn_ends() -> None:
 
 
 def test_a_finished_call_is_never_run_again() -> None:
-    """Row 44: cancel during the next step, restart, go on: the command ran once."""
+    """Row 44: cancel during the next step, restart, go on: the command ran once, and has its one result."""
     stage = Stage()
     for event in (book.prompt("t1"), book.proceed(), book.asks("bash"), book.allowed("t1/1/c0")):
         stage.send(event)
     for event in (book.finished("t1/1/c0"), book.proceed(), CancelAsked(), Stopped()):
         stage.send(event)
     again = Stage(entries=list(stage.entries))
-    again.send(book.prompt("t2"))
-    again.send(book.proceed())
+    for event in (book.prompt("t2"), book.proceed(), book.allowed("t1/1/c0"), book.finished("t1/1/c0")):
+        again.send(event)
     ran = [call.call_id for c in (*stage.ordered, *again.ordered) if isinstance(c, RunTools) for call in c.calls]
     assert ran == ["t1/1/c0"]
-    assert again.state.facts.open_turn is not None and not again.state.facts.open_turn.pending
+    results = [result for item in messages(again.state) for result in item.message.results]
+    assert [(result.call_id, result.text) for result in results] == [("t1/1/c0", "ok")]
+    assert again.state.facts.open_turn is not None and not again.state.facts.anomalies
 
 
 def test_every_state_has_a_way_out() -> None:
