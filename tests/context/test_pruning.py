@@ -83,8 +83,8 @@ def markers(messages: list[RequestMessage]) -> int:
 
 def test_below_the_line_nothing_is_left_out() -> None:
     """W-B1: 30 messages and eleven tool turns are no reason, at two per cent of a large window."""
-    log = long_log(40, budget=budget(1_000_000, "test"))
-    assert step(log) == Proceed(occupancy(log.state, 1_000, log.budget))
+    for log in (long_log(40, budget=budget(1_000_000, "test")), long_log(16)):
+        assert step(log) == Proceed(occupancy(log.state, 1_000, log.budget))
 
 
 def test_it_stops_when_enough_is_freed() -> None:
