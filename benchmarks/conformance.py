@@ -1,10 +1,11 @@
 """What survives `ullage compact`, by compaction-conformance-kit 0.8.0 (install it beside ullage; no dependency).
 
-python benchmarks/conformance.py
+python benchmarks/conformance.py [FIRST [COUNT]]    seeds from FIRST on; others than those that were developed with
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from compaction_kit.benchmark import run_budget_benchmark
@@ -65,8 +66,9 @@ def generated(budget: float, seeds: range) -> str:
     return f"generated {budget:.0%}: {held / asked:.1%} of {asked}, stale_only {stale_only}"
 
 
-def main() -> None:
-    made = run_budget_benchmark({"ullage": Ullage}, BUDGETS, seeds=list(range(1, 13)), rounds=ROUNDS)
+def main(first: int = 1, count: int = 60) -> None:
+    seeds = range(first, first + count)
+    made = run_budget_benchmark({"ullage": Ullage}, BUDGETS, seeds=list(seeds[: count // 3]), rounds=ROUNDS)
     for entry in made["entries"]:
         random, semantic = entry["randomized"], entry["semantic"]
         print(
@@ -76,8 +78,8 @@ def main() -> None:
             f"within budget: {entry['budget_compliant']}"
         )
     for budget in BUDGETS:
-        print(generated(budget, range(1, 31)))
+        print(generated(budget, seeds))
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))
