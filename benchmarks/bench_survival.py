@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -28,15 +29,13 @@ from ullage.importers.reading import format_of, read
 from ullage.importers.story import Imported
 from ullage.lab.projection import billing_of
 from ullage.lab.script import script
-from ullage.lab.survival import QUESTIONS, Held, compactions, survival
+from ullage.lab.survival import QUESTIONS, Compaction, Held, compactions, survival
 from ullage.lab.walk import walk
 from ullage.providers.tokens import load_counter
 
 SUMMARY, SMALL = 2_700, 1_000
 """Tokens: about what model summaries take, and much less."""
 WINDOW = 200_000
-
-Met = list[tuple[State, Replacement]]
 
 
 def ours(state: State, counter: TokenCounter, most: int | None, summary: str | None = None) -> Replacement:
@@ -51,21 +50,21 @@ def ours(state: State, counter: TokenCounter, most: int | None, summary: str | N
 def recorded(sessions: Sequence[Imported], counter: TokenCounter) -> int:
     """The recordings' own compactions."""
     met = [one for session in sessions for one in compactions(session.entries)]
-    makers: dict[str, Callable[[State, Replacement], Replacement]] = {
-        "the recording's own summary": lambda state, theirs: theirs,
-        f"ours, at most {SUMMARY:,}, no model": lambda state, theirs: ours(state, counter, SUMMARY),
-        f"ours, at most {SMALL:,}, no model": lambda state, theirs: ours(state, counter, SMALL),
-        "ours in 200k, no model": lambda state, theirs: ours(state, counter, None),
-        "ours in 200k, with that summary": lambda state, theirs: ours(state, counter, None, theirs.ledger),
+    makers: dict[str, Callable[[Compaction], Replacement]] = {
+        "the recording's own summary": lambda one: one.replacement,
+        f"ours, at most {SUMMARY:,}, no model": lambda one: ours(one.state, counter, SUMMARY),
+        f"ours, at most {SMALL:,}, no model": lambda one: ours(one.state, counter, SMALL),
+        "ours in 200k, no model": lambda one: ours(one.state, counter, None),
+        "ours in 200k, with that summary": lambda one: ours(one.state, counter, None, one.replacement.ledger),
     }
     heading(f"{len(met)} recorded compactions")
-    lost = {name: tell(name, [(state, make(state, theirs)) for state, theirs in met]) for name, make in makers.items()}
+    lost = {name: tell(name, [replace(one, replacement=make(one)) for one in met]) for name, make in makers.items()}
     return int(any(lost[name] for name in makers if name.startswith("ours") and f"{SMALL:,}" not in name))
 
 
 def walked(sessions: Sequence[Imported], window: int, counter: TokenCounter) -> int:
     """Our own compactions in a window."""
-    met: Met = []
+    met: list[Compaction] = []
     for session in sessions:
         model = next(entry.event.model for entry in session.entries if isinstance(entry.event, AnswerReceived))
         billing = billing_of(session.state, model)
@@ -80,11 +79,11 @@ def heading(what: str) -> None:
     print(f"{what:<36}{'tokens':>7}" + "".join(f"{question:>18}" for question in QUESTIONS))
 
 
-def tell(name: str, met: Met) -> int:
+def tell(name: str, met: Sequence[Compaction]) -> int:
     """A line: the median size of the replacements, and what they hold together. Gives how much they lost."""
-    answers = [survival(state, replacement) for state, replacement in met]
+    answers = [survival(one.source, one.replacement) for one in met]
     cells = "".join(f"{_pooled([answer[at] for answer in answers]):>18}" for at in range(len(QUESTIONS)))
-    print(f"{name:<36}{median(replacement.tokens for _, replacement in met):>7,.0f}{cells}")
+    print(f"{name:<36}{median(one.replacement.tokens for one in met):>7,.0f}{cells}")
     return sum(len(held.lost) for answer in answers for held in answer)
 
 

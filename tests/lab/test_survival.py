@@ -14,11 +14,12 @@ from ullage.context.compaction import plan
 from ullage.context.occupancy import FixedPart, budget, occupancy
 from ullage.context.profiles.ullage import ULLAGE
 from ullage.core.context import CompactionPlan, Reason, Replacement
+from ullage.core.messages import Message
 from ullage.core.ports import TokenCounter
 from ullage.core.state import State
 from ullage.importers.claude_code import read
 from ullage.lab.script import script
-from ullage.lab.survival import QUESTIONS, compactions, survival
+from ullage.lab.survival import QUESTIONS, compactions, messages_of, survival
 from ullage.lab.walk import walk
 
 BARE = Replacement("", (), (), (), "", (), 0)
@@ -45,12 +46,16 @@ def compacted(state: State, most: int | None, counter: TokenCounter) -> Replacem
 
 
 def lost(state: State, replacement: Replacement) -> dict[str, tuple[str, ...]]:
-    answers = dict(zip(QUESTIONS, survival(state, replacement), strict=True))
+    return lost_of(messages_of(state), replacement)
+
+
+def lost_of(source: tuple[Message, ...], replacement: Replacement) -> dict[str, tuple[str, ...]]:
+    answers = dict(zip(QUESTIONS, survival(source, replacement), strict=True))
     return {question: held.lost for question, held in answers.items() if held.lost}
 
 
 def test_the_questions() -> None:
-    asked = [held.asked for held in survival(sample(), BARE)]
+    asked = [held.asked for held in survival(messages_of(sample()), BARE)]
     assert asked == [20, 20, 21, 1, 1] and len(lost(sample(), BARE)) == len(QUESTIONS)
     assert "lib/r3.py" not in lost(sample(), replace(BARE, ledger="- lib/r3.py"))["read files"]
 
@@ -65,7 +70,7 @@ def test_nothing_is_lost_at_the_size_of_a_summary(most: int, folder: str) -> Non
 @pytest.mark.parametrize("name", FILES)
 def test_nothing_is_lost_of_recorded_sessions(name: str) -> None:
     """Where the recording compacted, at the size of its summary; and at every compaction of ours in a small window."""
-    for state, _ in compactions(session(name).entries):
-        assert lost(state, compacted(state, 2_700, counter())) == {}
-    for state, ours in compactions(walk(script(session(name).entries), 32_000, counter(), billing=1_250).entries):
-        assert lost(state, ours) == {}
+    for one in compactions(session(name).entries):
+        assert lost_of(one.source, compacted(one.state, 2_700, counter())) == {}
+    for one in compactions(walk(script(session(name).entries), 32_000, counter(), billing=1_250).entries):
+        assert lost_of(one.source, one.replacement) == {}
