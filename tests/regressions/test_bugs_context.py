@@ -12,6 +12,7 @@ from ullage.context.compaction import Accepted, FixedPart, gate, plan, plan_step
 from ullage.context.occupancy import budget, occupancy
 from ullage.context.profiles.ullage import ULLAGE
 from ullage.context.request import Built, Memo, build
+from ullage.context.summary import LastRequest, summary_request
 from ullage.core.context import CompactFirst, CompactionPlan, Impossible, Measured, Proceed, Reason
 from ullage.core.errors import ErrorReport
 from ullage.core.events import SessionConfigured, Stop, TurnEnded
@@ -157,10 +158,16 @@ def test_row_31_a_late_result_becomes_a_note() -> None:
 
 
 def test_row_32_an_unmatched_call_does_not_break_compaction() -> None:
+    """A summary is asked for by the builder that sends: what can be sent can be compacted, before and after."""
     orphan = Message("a", Role.ASSISTANT, (ToolCall("lost", "bash", "{}"),), "t")
     log = Log(budget(32_000, "test")).checkpoint(bare(kept([orphan]))).prompt("go")
     for number in range(15):
         log.read(f"f{number}.py", 4_000)
+    check_sendable(log)
+    made, last = plan_of(log), LastRequest("be brief", (), occupancy(log.state, log.fixed, log.budget))
+    assert isinstance(made, CompactionPlan)
+    asked = summary_request(made, log.state, log.budget, "m", COUNTER, last=last)
+    assert asked is not None and "lost" in repr(asked) and problems(asked, log.budget.window) == []
     compact(log)
     check_sendable(log)
 

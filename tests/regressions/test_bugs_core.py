@@ -33,7 +33,7 @@ from ullage.core.inputs import (
 )
 from ullage.core.messages import Role, ToolResult, Usage
 from ullage.core.reduce import fold, reduce, resume
-from ullage.core.state import MessageItem, State
+from ullage.core.state import HandoffItem, MessageItem, State
 from ullage.core.turn_state import TurnState
 from ullage.testing import playbook as book
 from ullage.testing.playbook import Stage, check_turn
@@ -240,6 +240,7 @@ def test_hidden_reminders_are_there_after_a_restart() -> None:
     stage.record(HandoffRecorded("{}", 20))
     a_turn("t2", stage)
     assert restarted(stage).items == stage.state.items
+    assert [item.tokens for item in stage.state.items if isinstance(item, HandoffItem)] == [20]
     kept = messages(stage.state)[-1]
     compact(stage, Kept(kept.seq, kept.message, kept.tokens))
     stage.record(HandoffRecorded("{}", 20))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -100,10 +101,12 @@ def test_b47_a_list_is_of_one_workspace() -> None:
 
 
 def test_wc6_salvage_has_a_report() -> None:
-    """W-C6: one bad line doesn't lose the session, and is told of."""
+    """W-C6: one bad line doesn't lose the session, and is told of; what stands on the others is there."""
     lines = small_log(3).splitlines(keepends=True)
     for number in range(1, len(lines)):
         harmed = [*lines[:number], b"#" + lines[number][1:], *lines[number + 1 :]]
         session = opened(b"".join(harmed))
         assert session.damage or session.repaired
         assert session.state.facts.session_id == Path(place()).stem
+        others = {event["seq"] for line in lines if line != lines[number] for event in json.loads(line)["events"]}
+        assert others <= {entry.seq for entry in session.log.entries()}
