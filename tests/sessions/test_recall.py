@@ -71,7 +71,7 @@ async def test_a_shortened_result_is_found_whole(stage: Stage, root: Path) -> No
 
 
 async def test_no_handoff_is_found(stage: Stage, root: Path) -> None:
-    """W-A6: not by its tag, its id, or any of its words; the canary of the stage looks at every notice too."""
+    """W-C11: not by its tag, its id, or any of its words; the canary of the stage looks at every notice too."""
     stage.play([*(big(3_300, label) for label in "ab"), big(1_000, "c"), say("On.")])
     actor = await stage.session(root)
     for number in range(4):
