@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from ullage.core.messages import Op, ToolFacts
-from ullage.core.ports import ToolOutcome, ToolSpec
+from ullage.core.ports import Tell, ToolOutcome, ToolSpec, to_nobody
 
 
 class FakeTools:
@@ -17,6 +17,7 @@ class FakeTools:
         self._gates = {name: asyncio.Event() for name in names}
         self._last: dict[str, Callable[[], None]] = {}
         self.started: list[str] = []
+        self.closed = False
         self.on_start: Callable[[str], None] = lambda name: None
         if free:
             for name in names:
@@ -32,7 +33,7 @@ class FakeTools:
         """Do something in the moment before the tool gives back its outcome."""
         self._last[name] = act
 
-    async def run(self, name: str, arguments: str) -> ToolOutcome:
+    async def run(self, name: str, arguments: str, tell: Tell = to_nobody) -> ToolOutcome:
         self.started.append(name)
         self.on_start(name)
         await self._gates[name].wait()
@@ -40,3 +41,6 @@ class FakeTools:
         if arguments == '"raise"':
             raise RuntimeError("a bug in a tool")
         return ToolOutcome(f"{name} is done", facts=ToolFacts(Op.WRITE, (f"{name}.txt",)))
+
+    async def close(self) -> None:
+        self.closed = True

@@ -143,12 +143,22 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """What a tool gave back, before any budget: `text` is whole."""
+    """What a tool gave back, before any budget: `text` is whole, or says how `full` is paged through."""
 
     text: str
     is_error: bool = False
     facts: ToolFacts | None = None
     images: tuple[Image, ...] = field(default=())
+    full: BlobRef | None = None
+    """All of it, stored already, where `text` is not whole."""
+
+
+Tell = Callable[[int, str], None]
+"""Hears, on the loop, what a running call prints: where a piece begins, in code points, and the piece."""
+
+
+def to_nobody(start: int, text: str) -> None:
+    """A `Tell` for who does not listen."""
 
 
 class Tools(Protocol):
@@ -158,18 +168,40 @@ class Tools(Protocol):
         """Every tool, sorted by name."""
         ...
 
-    async def run(self, name: str, arguments: str) -> ToolOutcome:
+    async def run(self, name: str, arguments: str, tell: Tell = to_nobody) -> ToolOutcome:
         """Run one call. Bad arguments, unknown tools and failures are outcomes with `is_error`, never exceptions."""
+        ...
+
+    async def close(self) -> None:
+        """End what earlier calls left running. No call runs any more."""
         ...
 
 
 # --- blobs ---
 
 
+class BlobWriter(Protocol):
+    """One blob that is written in pieces, by one thread at a time. Every call raises StorageFailed and nothing else."""
+
+    def write(self, piece: bytes) -> None: ...
+
+    def commit(self) -> BlobRef:
+        """It is whole: durable under its name when this returns."""
+        ...
+
+    def abandon(self) -> None:
+        """Nothing is left of it. Never raises."""
+        ...
+
+
 class Blobs(Protocol):
     """Content-addressed store of one workspace; fsynced before `put` returns."""
 
     def put(self, content: bytes) -> BlobRef: ...
+
+    def writer(self) -> BlobWriter:
+        """Begin a blob whose content is not known yet."""
+        ...
 
     def get(self, ref: BlobRef) -> bytes | None:
         """The content, or None when it is missing or damaged."""

@@ -37,7 +37,7 @@ class _Follower:
 
     told: int
     live: bool = False
-    streamed: dict[tuple[str, DeltaKind], int] = field(default_factory=dict)
+    streamed: dict[tuple[str, DeltaKind, str | None], int] = field(default_factory=dict)
 
 
 class Following:
@@ -112,15 +112,16 @@ class Following:
 
     def _delta(self, session_id: str, follower: _Follower, delta: Delta) -> None:
         """What the overlay already held is left out; only the answer under way is remembered."""
-        known = follower.streamed.get((delta.message_id, delta.kind), 0)
+        known = follower.streamed.get(delta.stream, 0)
         if delta.offset < known:
             delta = replace(delta, offset=known, text=delta.text[known - delta.offset :])
         if not delta.text:
             return
         follower.streamed = {key: end for key, end in follower.streamed.items() if key[0] == delta.message_id}
-        follower.streamed[delta.message_id, delta.kind] = delta.offset + len(delta.text)
-        key = f"{session_id} {delta.message_id} {delta.kind}"
-        self._notify(SESSION_UPDATE, _dumped(mapping.delta_payload(session_id, delta)), Coalesce(key, join_deltas))
+        follower.streamed[delta.stream] = delta.offset + len(delta.text)
+        key = f"{session_id} {delta.message_id} {delta.kind} {delta.call_id}"
+        join = join_output if delta.kind is DeltaKind.OUTPUT else join_deltas
+        self._notify(SESSION_UPDATE, _dumped(mapping.delta_payload(session_id, delta)), Coalesce(key, join))
 
     def _occupancy(self, session_id: str, notice: Occupied) -> None:
         payload = mapping_context.occupancy_payload(session_id, notice)
@@ -139,6 +140,18 @@ def join_deltas(parts: Sequence[Params]) -> Params:
         texts.append(part["update"]["text"])
         end += len(texts[-1])
     return {**first, "update": {**first["update"], "text": "".join(texts)}}
+
+
+def join_output(parts: Sequence[Params]) -> Params:
+    """The same of what a call prints, which may be without end: the newest of it."""
+    joined = join_deltas(parts)
+    update = joined["update"]
+    excess = max(0, len(update["text"]) - _WAITING_OUTPUT)
+    return {**joined, "update": {**update, "offset": update["offset"] + excess, "text": update["text"][excess:]}}
+
+
+_WAITING_OUTPUT = 16_384
+"""Most characters of a call's output that wait for a client which does not read."""
 
 
 def newest(parts: Sequence[Params]) -> Params:

@@ -71,10 +71,11 @@ def update_payload(session_id: str, shown: Shown, limits: Limits = _LIMITS) -> u
 
 
 def delta_payload(session_id: str, delta: Delta) -> update.SessionUpdate:
-    """A piece of the answer that is being streamed."""
+    """A piece of what is being streamed."""
     what = update.DeltaUpdate(
         of=delta.kind,
         message_id=delta.message_id,
+        call_id=delta.call_id,
         after_seq=delta.after_seq,
         offset=delta.offset,
         text=delta.text,

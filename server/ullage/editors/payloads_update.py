@@ -266,13 +266,18 @@ class DamageAcceptedUpdate(Payload):
 
 
 class DeltaUpdate(Payload):
-    """A piece of an answer that is being streamed. Not durable; may be dropped when the client does not read."""
+    """A piece of an answer that is being streamed, or of what one of its calls prints while it runs. Not durable; may
+    be dropped when the client does not read."""
 
     kind: Literal["delta"] = "delta"
-    of: DeltaKind = Field(description="What it is a piece of.")
+    of: DeltaKind = Field(description="What it is a piece of; `output` is a call's.")
     message_id: CleanText = Field(description="The answer's message.")
+    call_id: CleanText | None = Field(description="The call that prints; null for the answer itself.")
     after_seq: int = Field(description="Newest durable seq when it was streamed.")
-    offset: int = Field(description="Code points of this message and kind before this piece; 0 begins anew.")
+    offset: int = Field(
+        description="Code points of the same before this piece; 0 begins anew. A gap in an `output` means that it ran "
+        "faster than it is told; the call's result has it."
+    )
     text: CleanText = Field(description="The piece.")
 
 

@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from ullage.core.messages import Op, ToolFacts, clean_text
+from ullage.core.telling import counted_tests, newest_error
 from ullage.importers.records import Record
 
 OPS: Final = {
@@ -54,12 +55,6 @@ _EXIT: Final = re.compile(
     r"^(?:Process exited with code|Exit code:?|Command exited with code) (-?\d{1,9})\b", re.MULTILINE
 )
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+?)\s*$", re.MULTILINE)
-_WRONG: Final = re.compile(r"error|fail|panic|exception|not found|denied|no such", re.IGNORECASE)
-_TESTS: Final = re.compile(
-    r"\b\d+ (?:passed|failed|passing|failing|tests?)\b|^(?:ok|FAIL)\s+\S", re.IGNORECASE | re.MULTILINE
-)
-_DETAIL = 300
-"""Most characters of a detail."""
 
 
 def facts_of(name: str, arguments: str, output: str, is_error: bool, root: str) -> ToolFacts:
@@ -117,10 +112,6 @@ def _relative(path: str, root: str) -> str:
 
 def _detail(output: str, wrong: bool, op: Op) -> str | None:
     """One line: the newest error of what went wrong, the test count of a command that ran tests."""
-    lines = [line.strip() for line in output[-4_000:].splitlines() if line.strip()]
-    if wrong and lines:
-        telling = [line for line in lines if _WRONG.search(line)]
-        return (telling or lines)[-1][:_DETAIL]
-    if op is Op.RUN:
-        return next((line[:_DETAIL] for line in reversed(lines) if _TESTS.search(line)), None)
-    return None
+    if wrong and (error := newest_error(output)) is not None:
+        return error
+    return counted_tests(output) if op is Op.RUN else None

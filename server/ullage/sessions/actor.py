@@ -56,7 +56,7 @@ class SessionActor(SessionLoop):
         return export_view(entry for entry in entries if entry.seq <= self.synced_seq)
 
     def live(self) -> tuple[Delta, ...]:
-        """The answer that is being streamed, whole so far."""
+        """The answer that is being streamed, whole so far, and the newest of what running calls print."""
         return self._effects.live(self.state.facts.last_seq)
 
     def resuming(self) -> Resuming:

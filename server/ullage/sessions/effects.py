@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 
 from ullage.context.instructions import folders, in_force
 from ullage.core.breaker import CAP_REACHED
@@ -84,6 +85,8 @@ class Effects:
         self._door, self._blobs, self._ask, self._trusted = door, blobs, ask, trusted
         self._tasks = Tasks()
         self._live: _Live | None = None
+        self._printing: dict[str, Delta] = {}
+        """The newest piece of what each running call prints."""
         self.model_seconds = 0.0
         """Time spent waiting for the model so far."""
 
@@ -98,8 +101,9 @@ class Effects:
             return Stopped()
         return Stopped(_partial(live), live.model)
 
-    def close(self) -> None:
-        """Let go of the workspace door; nothing runs any more."""
+    async def close(self) -> None:
+        """End what calls left running, and let go of the workspace door."""
+        await self._tools.close()
         if self._door is not None:
             self._door.close()
 
@@ -151,13 +155,12 @@ class Effects:
         self._tell(Delta(self._state().facts.last_seq, live.message_id, kind, offset, text))
 
     def live(self, after_seq: int) -> tuple[Delta, ...]:
-        """What was streamed of the answer under way, per kind, from its beginning."""
-        live = self._live
+        """What was streamed of the answer under way, per kind, from its beginning; the newest of what calls print."""
+        live, printing = self._live, tuple(self._printing.values())
         if live is None:
-            return ()
-        return tuple(
-            Delta(after_seq, live.message_id, kind, 0, live.whole(kind)) for kind in DeltaKind if live.length[kind]
-        )
+            return printing
+        said = (Delta(after_seq, live.message_id, kind, 0, live.whole(kind)) for kind in DeltaKind if live.length[kind])
+        return (*said, *printing)
 
     def forget_live(self, state: State) -> None:
         """The answer was logged, so there is no overlay any more."""
@@ -212,15 +215,23 @@ class Effects:
         for call in calls:
             self._tasks.start(self._run_tool(call, budget))
 
+    def _printed(self, call: ToolCall, start: int, text: str) -> None:
+        message_id = f"{call.call_id.rsplit('/', 1)[0]}/a"
+        delta = Delta(self._state().facts.last_seq, message_id, DeltaKind.OUTPUT, start, clean_text(text), call.call_id)
+        self._printing[call.call_id] = delta
+        self._tell(delta)
+
     async def _run_tool(self, call: ToolCall, budget: ResultsBudget) -> None:
         try:
-            outcome = await self._tools.run(call.name, call.arguments)
+            outcome = await self._tools.run(call.name, call.arguments, partial(self._printed, call))
             result = await self._fitted(call, outcome, budget)
         except UllageError as error:
             result = ToolResult(call.call_id, f"{error.report.message} {error.report.hint}".strip(), is_error=True)
         except Exception:
             _log.exception("tool %s broke", call.name)
             result = ToolResult(call.call_id, f"The tool {call.name} broke; its outcome is unknown.", is_error=True)
+        finally:
+            self._printing.pop(call.call_id, None)
         self._post(ToolFinished(result))
 
     async def _fitted(self, call: ToolCall, outcome: ToolOutcome, budget: ResultsBudget) -> ToolResult:
@@ -228,11 +239,11 @@ class Effects:
         text = clean_text(outcome.text)
         facts = outcome.facts or ToolFacts(Op.OTHER)
         content = text.encode()
-        fitted = budget.fit(text, hashlib.sha256(content).hexdigest())
+        fitted = budget.fit(text, outcome.full.sha256 if outcome.full else hashlib.sha256(content).hexdigest())
         if not fitted.shortened:
-            return ToolResult(call.call_id, fitted.text, outcome.is_error, facts, None, outcome.images)
+            return ToolResult(call.call_id, fitted.text, outcome.is_error, facts, outcome.full, outcome.images)
         try:
-            full = await asyncio.to_thread(self._blobs.put, content)
+            full = outcome.full or await asyncio.to_thread(self._blobs.put, content)
         except StorageFailed as error:
             # The call did run, so the model must see how it ended; only the rest can't be paged through.
             _log.warning("the full output of %s was not stored: %s", call.name, error.report.message)

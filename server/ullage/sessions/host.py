@@ -26,7 +26,7 @@ from ullage.core.events import (
 )
 from ullage.core.inputs import Allowed, Denied
 from ullage.core.messages import Message, Role, ToolCall, ToolResult
-from ullage.core.ports import ToolOutcome, Tools, ToolSpec
+from ullage.core.ports import Tell, ToolOutcome, Tools, ToolSpec, to_nobody
 from ullage.core.reduce import reduce
 from ullage.core.rewinding import standing
 from ullage.core.state import State
@@ -46,6 +46,7 @@ from ullage.storage.ids import session_path, sessions_folder, workspace_key
 from ullage.storage.index import SessionSummary, list_sessions
 from ullage.storage.log import Opened, SessionLog
 from ullage.tools.toolbox import Toolbox
+from ullage.workspace.commands import Commands
 from ullage.workspace.root import WorkspaceRoot
 
 
@@ -242,7 +243,10 @@ class Host:
         if door is None:
             return _NoTools()
         recall = make_recall(self._ports, lambda: journal.state)
-        return Toolbox(door, blobs, lambda: journal.state.facts.outputs, recall, limits=self._ports.limits.tools)
+        limits, outputs = self._ports.limits, lambda: journal.state.facts.outputs
+        # Where nobody can be asked no command may run, so the model is not told of any.
+        commands = Commands(door.identity, blobs.writer, limits.workspace) if self.ask is not None else None
+        return Toolbox(door, blobs, outputs, recall, commands=commands, limits=limits.tools)
 
     def counter_changed(self) -> None:
         """The rank table was loaded: every open session counts again and tells its number."""
@@ -371,8 +375,11 @@ class _NoTools:
     def specs(self) -> Sequence[ToolSpec]:
         return ()
 
-    async def run(self, name: str, arguments: str) -> ToolOutcome:
+    async def run(self, name: str, arguments: str, tell: Tell = to_nobody) -> ToolOutcome:
         return ToolOutcome("The workspace folder is gone, so no tool can run.", is_error=True)
+
+    async def close(self) -> None:
+        pass
 
 
 class _Trusted:
@@ -384,7 +391,10 @@ class _Trusted:
     def specs(self) -> Sequence[ToolSpec]:
         return self._tools.specs() if self._trusted() else ()
 
-    async def run(self, name: str, arguments: str) -> ToolOutcome:
+    async def run(self, name: str, arguments: str, tell: Tell = to_nobody) -> ToolOutcome:
         if not self._trusted():
             return ToolOutcome("This workspace is not trusted, so no tool may run in it.", is_error=True)
-        return await self._tools.run(name, arguments)
+        return await self._tools.run(name, arguments, tell)
+
+    async def close(self) -> None:
+        await self._tools.close()

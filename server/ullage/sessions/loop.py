@@ -385,7 +385,7 @@ class SessionLoop:
         await self._journal.drain()
         gone = ErrorReport("session_closed", "The session was closed.", "Open it again and send once more.")
         self._waiting.give_up(None, CompactionOutcome.CANCELLED, gone, self.state.facts.turn_totals)
-        self._effects.close()
+        await self._effects.close()
         self._finished.set()
 
 

@@ -24,13 +24,16 @@ class Updated:
 class DeltaKind(StrEnum):
     TEXT = "text"
     REASONING = "reasoning"
+    OUTPUT = "output"
+    """What a running call prints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of the answer that is being streamed; never logged.
+    """A piece of what is being streamed, an answer or the output of one of its calls; never logged.
 
-    `offset` counts code points of this message's kind before this piece, `after_seq` is the newest durable seq.
+    `offset` counts code points of the same stream before this piece, `after_seq` is the newest durable seq. Where an
+    output runs faster than it is told, pieces are missing.
     """
 
     after_seq: int
@@ -38,6 +41,13 @@ class Delta:
     kind: DeltaKind
     offset: int
     text: str
+    call_id: str | None = None
+    """The call that printed it."""
+
+    @property
+    def stream(self) -> tuple[str, DeltaKind, str | None]:
+        """What it is a piece of."""
+        return self.message_id, self.kind, self.call_id
 
 
 @dataclass(frozen=True, slots=True)

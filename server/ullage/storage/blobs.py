@@ -10,13 +10,19 @@ import hashlib
 import os
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 from ullage.core.errors import StorageFailed
 from ullage.core.messages import BlobRef
-from ullage.storage.files import Files, ensure_folder, write_new
+from ullage.core.ports import BlobWriter
+from ullage.storage.files import Files, ensure_folder, write_all, write_new
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_NUMBERS = count()
+"""Tell apart what this process is writing."""
 
 
 class BlobStore:
@@ -37,16 +43,27 @@ class BlobStore:
             StorageFailed: it is not stored.
         """
         ref = BlobRef(hashlib.sha256(content).hexdigest(), len(content))
-        path = self._path(ref.sha256)
+        with self._refusals(ref.size), self._lock:
+            self._store(self._path(ref.sha256), ref, content)
+        return ref
+
+    def writer(self) -> BlobWriter:
+        """Begin a blob whose content comes in pieces; until it is committed it lies under a name of its own.
+
+        Raises:
+            StorageFailed: the file cannot be made.
+        """
+        return _Writer(self)
+
+    @contextmanager
+    def _refusals(self, size: int) -> Iterator[None]:
         try:
-            with self._lock:
-                self._store(path, ref, content)
+            yield
         except OSError as error:
             raise StorageFailed(
-                f"The disk refused a file of {ref.size} bytes ({os.strerror(error.errno or 0)}).",
+                f"The disk refused a file of {size} bytes ({os.strerror(error.errno or 0)}).",
                 hint=f"Make room in {self._folder}, then try again.",
             ) from error
-        return ref
 
     def get(self, ref: BlobRef) -> bytes | None:
         """The content, or None when it is missing or damaged."""
@@ -94,3 +111,38 @@ class BlobStore:
         else:
             # Whoever put it may have died before this.
             self._files.fsync_dir(path.parent)
+
+
+class _Writer:
+    """A blob that is being written."""
+
+    def __init__(self, store: BlobStore) -> None:
+        self._store, self._hash, self._size = store, hashlib.sha256(), 0
+        self._path = store._folder / f"{os.getpid()}.{next(_NUMBERS)}.new"
+        with store._refusals(0):
+            ensure_folder(store._files, store._folder)
+            self._handle = store._files.open_append(self._path, create=True)
+            store._files.truncate(self._handle, 0)
+
+    def write(self, piece: bytes) -> None:
+        with self._store._refusals(self._size + len(piece)):
+            write_all(self._store._files, self._handle, piece)
+        self._hash.update(piece)
+        self._size += len(piece)
+
+    def commit(self) -> BlobRef:
+        files, ref = self._store._files, BlobRef(self._hash.hexdigest(), self._size)
+        path = self._store._path(ref.sha256)
+        with self._store._refusals(self._size):
+            files.fdatasync(self._handle)
+            ensure_folder(files, path.parent)
+            files.rename(self._path, path)
+            files.fsync_dir(path.parent)
+        files.close(self._handle)
+        return ref
+
+    def abandon(self) -> None:
+        with suppress(OSError):
+            self._store._files.close(self._handle)
+        with suppress(OSError):
+            self._store._files.remove(self._path)

@@ -56,6 +56,24 @@ class RecallArguments(Arguments):
     limit: int = Field(5, ge=1, description="Most passages to show, at most 20; fewer are shown longer.")
 
 
+class BashArguments(Arguments):
+    command: str = Field(min_length=1, max_length=100_000, description="Command line for bash.")
+    timeout: float | None = Field(None, gt=0, description="Seconds it may run, where the usual limit is too long.")
+    background: bool = Field(
+        False, description="True for what runs on by itself, such as a server: gives the name of a job at once."
+    )
+    description: str = Field("", max_length=200, description="What it is for, in a few words, for who is asked.")
+
+
+class JobOutputArguments(Arguments):
+    job: str = Field(max_length=40, description="Name of the job, such as 'job-1'.")
+    wait: float = Field(0, ge=0, description="Seconds to wait for its end, at most.")
+
+
+class JobStopArguments(Arguments):
+    job: str = Field(max_length=40, description="Name of the job, such as 'job-1'.")
+
+
 A = TypeVar("A", bound=Arguments)
 
 

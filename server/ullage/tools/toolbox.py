@@ -1,6 +1,7 @@
-"""The reading tools of one session, behind the `Tools` port.
+"""The tools of one session, behind the `Tools` port.
 
-Whether a root is trusted enough to have tools at all is decided by whoever makes the toolbox.
+Whether a root is trusted enough to have tools at all, and whether commands may run in it, is decided by whoever makes
+the toolbox: without `commands` there are none.
 """
 
 from __future__ import annotations
@@ -9,17 +10,20 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ullage.core.errors import ErrorReport, UllageError
 from ullage.core.messages import BlobRef, Op, ToolFacts
-from ullage.core.ports import Blobs, Recall, ToolOutcome, ToolSpec
+from ullage.core.ports import Blobs, Recall, Tell, ToolOutcome, ToolSpec, to_nobody
 from ullage.tools.arguments import (
     Arguments,
+    BashArguments,
     GlobArguments,
     GrepArguments,
+    JobOutputArguments,
+    JobStopArguments,
     ListArguments,
     ReadArguments,
     ReadOutputArguments,
@@ -27,6 +31,7 @@ from ullage.tools.arguments import (
     parse_arguments,
     schema_of,
 )
+from ullage.tools.bash import bash, job_output, job_stop
 from ullage.tools.glob import glob
 from ullage.tools.grep import grep
 from ullage.tools.job import Job
@@ -35,6 +40,7 @@ from ullage.tools.list import list_entries
 from ullage.tools.read import read
 from ullage.tools.read_output import read_output
 from ullage.tools.recall import recall
+from ullage.workspace.commands import Commands
 from ullage.workspace.root import WorkspaceRoot
 from ullage.workspace.walk import Budget
 
@@ -73,9 +79,35 @@ _TOOLS = {
 }
 
 
-def tool_specs() -> tuple[ToolSpec, ...]:
-    """Every tool as the model is told of it, sorted by name."""
-    return tuple(ToolSpec(name, tool.description, schema_of(tool.arguments)) for name, tool in sorted(_TOOLS.items()))
+@dataclass(frozen=True, slots=True)
+class _CommandTool:
+    """The same for a tool that has to do with commands. `changes`: it starts one."""
+
+    description: str
+    arguments: type[Arguments]
+    run: Callable[[Commands, Any, Tell], Awaitable[ToolOutcome]]
+    changes: bool = False
+
+
+_COMMAND_TOOLS = {
+    "bash": _CommandTool(
+        "Run a command line with bash in the workspace's root. There is no terminal and nothing to read on standard "
+        "input; each call begins with a fresh environment in the root.",
+        BashArguments,
+        bash,
+        changes=True,
+    ),
+    "job_output": _CommandTool("Show what a job printed since you last looked.", JobOutputArguments, job_output),
+    "job_stop": _CommandTool("End a job and all that it started.", JobStopArguments, job_stop),
+}
+
+
+def tool_specs(*, commands: bool = False) -> tuple[ToolSpec, ...]:
+    """Every tool as the model is told of it, sorted by name; those for commands only where they may run."""
+    specs = [ToolSpec(name, tool.description, schema_of(tool.arguments)) for name, tool in _TOOLS.items()]
+    for name, tool in _COMMAND_TOOLS.items() if commands else ():
+        specs.append(ToolSpec(name, tool.description, schema_of(tool.arguments), tool.changes))
+    return tuple(sorted(specs, key=lambda spec: spec.name))
 
 
 class Toolbox:
@@ -88,6 +120,7 @@ class Toolbox:
         allowed_refs: Callable[[], Collection[BlobRef]],
         recall: Recall,
         *,
+        commands: Commands | None = None,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -97,14 +130,18 @@ class Toolbox:
         self._recall = recall
         self._limits = limits or Limits()
         self._clock = clock
-        self._specs = tool_specs()
+        self._commands = commands
+        self._specs = tool_specs(commands=commands is not None)
 
     def specs(self) -> Sequence[ToolSpec]:
         """Every tool, sorted by name; the same objects for the toolbox's whole life."""
         return self._specs
 
-    async def run(self, name: str, arguments: str) -> ToolOutcome:
-        """Run one call in a thread. Cancelling returns when that thread has let go of the workspace."""
+    async def run(self, name: str, arguments: str, tell: Tell = to_nobody) -> ToolOutcome:
+        """Run one call. Cancelling returns when it has let go of the workspace: a command is ended first."""
+        command_tool = _COMMAND_TOOLS.get(name)
+        if command_tool is not None and self._commands is not None:
+            return await self._run_command(self._commands, command_tool, name, arguments, tell)
         cancelled = threading.Event()
         work = asyncio.ensure_future(asyncio.to_thread(self._run, name, arguments, cancelled.is_set))
         try:
@@ -114,10 +151,26 @@ class Toolbox:
             await asyncio.wait((work,))
             raise
 
+    async def close(self) -> None:
+        """End what earlier calls left running."""
+        if self._commands is not None:
+            await self._commands.close()
+
+    async def _run_command(
+        self, commands: Commands, tool: _CommandTool, name: str, arguments: str, tell: Tell
+    ) -> ToolOutcome:
+        # Not in a thread of the pool: a command may take minutes, and logs are synced by that pool.
+        try:
+            return await tool.run(commands, parse_arguments(tool.arguments, name, arguments), tell)
+        except UllageError as error:
+            return _failed(error.report, Op.RUN)
+        except Exception:
+            return _broke(name, Op.RUN)
+
     def _run(self, name: str, arguments: str, cancelled: Callable[[], bool]) -> ToolOutcome:
         tool = _TOOLS.get(name)
         if tool is None:
-            return _failed(ErrorReport("unknown_tool", f"There is no tool '{name}'.", _known()), Op.OTHER)
+            return _failed(ErrorReport("unknown_tool", f"There is no tool '{name}'.", self._known()), Op.OTHER)
         budget = Budget(self._clock, self._clock() + self._limits.seconds, cancelled)
         job = Job(self._root, self._blobs, self._allowed_refs, self._recall, self._limits, budget)
         try:
@@ -125,13 +178,15 @@ class Toolbox:
         except UllageError as error:
             return _failed(error.report, tool.op)
         except Exception:
-            _log.exception("tool %s failed", name)
-            report = ErrorReport("internal", f"'{name}' failed inside the server.", "See the server's log.")
-            return _failed(report, tool.op)
+            return _broke(name, tool.op)
+
+    def _known(self) -> str:
+        return f"The tools are: {', '.join(spec.name for spec in self._specs)}."
 
 
-def _known() -> str:
-    return f"The tools are: {', '.join(sorted(_TOOLS))}."
+def _broke(name: str, op: Op) -> ToolOutcome:
+    _log.exception("tool %s failed", name)
+    return _failed(ErrorReport("internal", f"'{name}' failed inside the server.", "See the server's log."), op)
 
 
 def _failed(report: ErrorReport, op: Op) -> ToolOutcome:

@@ -47,3 +47,30 @@ class Limits:
 
     restored_candidates: int = 200
     """Most recent files looked at while searching for the ones to restore."""
+
+    command_seconds: float = 600.0
+    """Longest a command may run, by the clock, before it and all it started are ended; a call may ask for less."""
+
+    command_default_seconds: float = 120.0
+    """How long a command may run where its call says nothing."""
+
+    command_grace_seconds: float = 2.0
+    """Between SIGTERM and SIGKILL, when a command is ended."""
+
+    background_commands: int = 8
+    """Most commands of one session that may run in the background."""
+
+    output_head: int = 8_000
+    """Characters kept of the beginning of a long output."""
+
+    output_tail: int = 24_000
+    """Characters kept of the end of a long output; ends hold failures and counts, so this is the larger part."""
+
+    output_bytes: int = 64 * 1024 * 1024
+    """Most bytes of one command's output that are stored; what comes after is counted only."""
+
+    live_seconds: float = 0.1
+    """How often at most a running command's output is told to a client."""
+
+    live_characters: int = 4_096
+    """Most characters told at a time, the newest; a place in the output shows what was skipped."""
