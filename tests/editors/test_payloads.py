@@ -119,7 +119,7 @@ TEXT_THAT_LEAVES = {
     "CompactionPayload": "session_id profile",
     "ConfigPayload": "model profile permission_mode",
     "CreatedUpdate": "root",
-    "DeltaUpdate": "message_id text",
+    "DeltaUpdate": "message_id call_id text",
     "ErrorPayload": "code message hint data",
     "ExportResult": "text",
     "HitPayload": "message_id label snippet",

@@ -27,7 +27,7 @@ from itertools import count
 
 from ullage.core.errors import BadInput, Refused
 from ullage.core.ports import BlobWriter, Tell
-from ullage.workspace.environment import clean_environment, shell
+from ullage.workspace.environment import SHELLS, clean_environment
 from ullage.workspace.limits import Limits
 from ullage.workspace.output import Output
 from ullage.workspace.reading import Reading
@@ -71,7 +71,7 @@ class Run:
         self._loop = asyncio.get_running_loop()
         self._group = 0
 
-    def begin(self, argv: Sequence[str], environment: Mapping[str, str], identity: RootIdentity) -> None:
+    def begin(self, programs: Sequence[Sequence[str]], environment: Mapping[str, str], identity: RootIdentity) -> None:
         """Start its keeper and the thread that reads."""
         pipes = [os.pipe(), os.pipe()]
         writes = [write for _, write in pipes]
@@ -95,7 +95,14 @@ class Run:
         reading = Reading(self, self._keeper.stdout.fileno(), [read for read, _ in pipes], self._limits)
         threading.Thread(target=self._read, args=(reading,), name=f"command {self.run_id}", daemon=True).start()
         root, outputs, grace = identity.real, tuple(writes), self._limits.command_grace_seconds
-        order = (list(argv), dict(environment), root, (identity.device, identity.inode), outputs, grace)
+        order = (
+            [list(argv) for argv in programs],
+            dict(environment),
+            root,
+            (identity.device, identity.inode),
+            outputs,
+            grace,
+        )
         frame = marshal.dumps(order)
         self._say(len(frame).to_bytes(4, "big") + frame)
 
@@ -200,7 +207,11 @@ class Commands:
             raise BadInput("The command is empty, or holds a NUL.", hint="Give a command line.", code="bad_command")
         run_id = f"job-{next(self._numbers)}"
         run = Run(run_id, command, Output(self.limits, self._writer), tell, self.limits)
-        run.begin([*shell(), command], clean_environment(self._environ, self._identity.real), self._identity)
+        run.begin(
+            [(*shell, command) for shell in SHELLS],
+            clean_environment(self._environ, self._identity.real),
+            self._identity,
+        )
         self._runs = {key: each for key, each in self._runs.items() if not each.gone.done()} | {run_id: run}
         return run
 

@@ -7,7 +7,6 @@ Invariant: no key, no setting of ours and no variable that makes a program run s
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from typing import Final
 
@@ -26,13 +25,13 @@ _ALWAYS: Final = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMI
 """Nobody sits at a terminal: programs must neither page nor ask."""
 
 
+SHELLS: Final = (("bash", "--noprofile", "--norc", "-c", "--"), ("sh", "-c", "--"))
+"""What runs a command line that follows: bash without start-up files, where there is one."""
+
+
 def clean_environment(environ: Mapping[str, str], root: str) -> dict[str, str]:
-    """The environment of a command in the workspace at `root`."""
+    """The environment of a command in the workspace at `root`. No program is looked for in relative folders: those lie
+    in the workspace."""
     kept = {name: value for name, value in environ.items() if name in NAMES or name.startswith(_PREFIX)}
-    return {"PATH": os.defpath} | kept | _ALWAYS | {"SHELL": shell()[0], "PWD": root}
-
-
-def shell() -> tuple[str, ...]:
-    """What runs a command line that follows: bash without start-up files, else sh."""
-    bash = shutil.which("bash")
-    return (bash, "--noprofile", "--norc", "-c", "--") if bash else ("/bin/sh", "-c", "--")
+    folders = [folder for folder in kept.get("PATH", "").split(os.pathsep) if folder.startswith("/")]
+    return kept | _ALWAYS | {"PATH": os.pathsep.join(folders) or os.defpath, "PWD": root}

@@ -38,17 +38,18 @@ LOOK_S = 0.05
 
 
 class Order:
-    """What to run: a program with its arguments and environment, in the folder `root`, which must be the one of that
-    `identity` (device, inode), its output going to the descriptors `outputs`; `grace` in seconds."""
+    """What to run: the first of some programs that is there, looked for along `PATH` of the environment, in the folder
+    `root`, which must be the one of that `identity` (device, inode), its output going to the descriptors `outputs`;
+    `grace` in seconds."""
 
     def __init__(self, frame: bytes) -> None:
-        self.argv: list[str]
+        self.programs: list[list[str]]
         self.environment: dict[str, str]
         self.root: str
         self.identity: tuple[int, int]
         self.outputs: tuple[int, int]
         self.grace: float
-        self.argv, self.environment, self.root, self.identity, self.outputs, self.grace = marshal.loads(frame)
+        self.programs, self.environment, self.root, self.identity, self.outputs, self.grace = marshal.loads(frame)
 
 
 class Keeper:
@@ -167,7 +168,12 @@ def become(order: Order, telling: int) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        os.execve(order.argv[0], order.argv, order.environment)
+        for argv in order.programs:
+            try:
+                os.execvpe(argv[0], argv, order.environment)
+            except FileNotFoundError:
+                continue
+        raise OSError(f"none of {', '.join(argv[0] for argv in order.programs)} is installed")
     except BaseException as error:
         os.write(telling, str(error).encode("utf-8", "replace")[:1000] or b"it did not start")
     finally:
