@@ -113,3 +113,59 @@ def test_files_are_for_the_owner_only(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert [p.name for p in path.parent.iterdir()] == [ref.sha256], "no temporary file is left"
+
+
+# --- in pieces ---
+
+
+@pytest.mark.parametrize("pieces", [[], [b"x"], [b"one ", b"", b"two"]])
+def test_what_is_written_in_pieces_is_a_blob_like_any_other(files: Files, tmp_path: Path, pieces: list[bytes]) -> None:
+    store = BlobStore(files, tmp_path, KEY)
+    writer = store.writer()
+    for piece in pieces:
+        writer.write(piece)
+    ref = writer.commit()
+    assert ref == store.put(b"".join(pieces)) and store.get(ref) == b"".join(pieces)
+    assert files.list(tmp_path / "blobs" / KEY) == [ref.sha256[:2]]
+
+
+def test_two_that_are_written_at_once_stay_apart_and_one_that_is_abandoned_is_gone(
+    files: Files, tmp_path: Path
+) -> None:
+    store = BlobStore(files, tmp_path, KEY)
+    one, two, gone = store.writer(), store.writer(), store.writer()
+    for writer, piece in ((one, b"a"), (two, b"b"), (gone, b"c"), (one, b"a"), (two, b"b")):
+        writer.write(piece)
+    gone.abandon()
+    assert [store.get(writer.commit()) for writer in (one, two)] == [b"aa", b"bb"]
+    assert not [name for name in files.list(tmp_path / "blobs" / KEY) if name.endswith(".new")]
+
+
+def test_a_committed_writer_survives_a_power_cut(tmp_path: Path) -> None:
+    disk = FakeDisk(tmp_path)
+    writer = BlobStore(disk, tmp_path, KEY).writer()
+    writer.write(b"content")
+    ref = writer.commit()
+    assert BlobStore(disk.lose_power(lambda n: 0), tmp_path, KEY).get(ref) == b"content"
+
+
+def test_a_failing_disk_never_commits(tmp_path: Path) -> None:
+    nth = 0
+    while True:
+        nth += 1
+        disk = FakeDisk(tmp_path)
+        disk.fail(nth, errno.EIO)
+        try:
+            writer = BlobStore(disk, tmp_path, KEY).writer()
+            try:
+                writer.write(b"content")
+                ref = writer.commit()
+            except StorageFailed:
+                writer.abandon()
+                raise
+        except StorageFailed:
+            continue
+        assert BlobStore(disk.lose_power(lambda n: 0), tmp_path, KEY).get(ref) == b"content"
+        if not disk.has_failed:
+            break
+    assert nth > 8

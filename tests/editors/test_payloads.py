@@ -250,6 +250,13 @@ def test_delta_round_trips() -> None:
     assert payload.seq is None
 
 
+def test_a_calls_output_round_trips() -> None:
+    delta = Delta(4, "t/1/a", DeltaKind.OUTPUT, 3, "é\ud800🍷", "t/1/c1")
+    payload = mapping.delta_payload("s", delta)
+    check_round_trip(payload)
+    assert isinstance(payload.update, update.DeltaUpdate) and payload.update.call_id == "t/1/c1"
+
+
 def test_usage_that_is_no_count_is_not_reported() -> None:
     """A gateway's NaN or text must not cost the whole update."""
     usage = Usage(prompt=float("nan"), completion="7", total=True, cache_read=3)  # type: ignore[arg-type]

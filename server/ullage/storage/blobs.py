@@ -21,6 +21,8 @@ from ullage.core.ports import BlobWriter
 from ullage.storage.files import Files, ensure_folder, write_all, write_new
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_COPIED = 1 << 20
+"""Bytes copied at a time."""
 _NUMBERS = count()
 """Tell apart what this process is writing."""
 
@@ -131,14 +133,13 @@ class _Writer:
         self._size += len(piece)
 
     def commit(self) -> BlobRef:
+        # Copied and not renamed: its folder follows from its hash, and a rename between folders has no durable order.
         files, ref = self._store._files, BlobRef(self._hash.hexdigest(), self._size)
         path = self._store._path(ref.sha256)
-        with self._store._refusals(self._size):
-            files.fdatasync(self._handle)
+        with self._store._refusals(self._size), self._store._lock:
             ensure_folder(files, path.parent)
-            files.rename(self._path, path)
-            files.fsync_dir(path.parent)
-        files.close(self._handle)
+            write_new(files, path, (files.read(self._handle, at, _COPIED) for at in range(0, self._size, _COPIED)))
+        self.abandon()
         return ref
 
     def abandon(self) -> None:
