@@ -1,4 +1,5 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv by the first target that wants it.
+# Only the targets of the VS Code client (test-client, editor, vsix) need Node 20 or newer and npm.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -9,12 +10,16 @@ BIN := .venv/bin
 DIR ?= .
 TESTS ?= tests
 
-.PHONY: help demo test test-slow check check-lint check-format check-types check-rules check-pages bench docs clean
+.PHONY: help demo test test-slow test-client editor vsix check check-lint check-format check-types check-rules check-pages
+.PHONY: bench docs clean
 
 help:
 	@echo 'make demo DIR=folder   a session in that folder, without a key and read-only'
 	@echo 'make test              the tests (TESTS=tests/core for a part)'
 	@echo 'make test-slow         all tests, also those too slow for CI'
+	@echo 'make test-client       the VS Code client, in Chromium and in a real VS Code'
+	@echo 'make editor DIR=folder a VS Code in the browser with the client, on loopback'
+	@echo 'make vsix              package the client'
 	@echo 'make check             lint, format, types, import rules, generated pages (make -k check: all at once)'
 	@echo 'make bench             measure the goals'
 	@echo 'make docs              write the generated pages'
@@ -35,6 +40,26 @@ test: .venv/.installed
 
 test-slow: .venv/.installed
 	$(BIN)/python -m pytest -q -n auto --dist loadfile $(TESTS)
+
+CLIENT := client-vscode
+
+$(CLIENT)/node_modules/.installed: $(CLIENT)/package-lock.json
+	@command -v npm >/dev/null || { echo 'The client needs Node 20 or newer and npm (on Debian: apt install nodejs npm).'; exit 1; }
+	cd $(CLIENT) && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# Types, view models, the panel in headless Chromium, and one story in a real VS Code in the browser.
+test-client: .venv/.installed $(CLIENT)/node_modules/.installed
+	$(CLIENT)/test/chromium.sh
+	$(CLIENT)/test/editor/install.sh
+	cd $(CLIENT) && npm run --silent check && npm run --silent build && npm run --silent test && npm run --silent story
+
+editor: .venv/.installed $(CLIENT)/node_modules/.installed
+	$(CLIENT)/test/editor/install.sh
+	cd $(CLIENT) && npm run --silent build && node test/editor/editor.mjs '$(abspath $(DIR))'
+
+vsix: $(CLIENT)/node_modules/.installed
+	cd $(CLIENT) && npm run --silent build && npm run --silent vsix
 
 check: check-lint check-format check-types check-rules check-pages
 

@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that are made from code; with --check, only says which are stale."""
+"""Writes the pages and the client's types that are made from code; with --check, only says which are stale."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any, Final
 from protocol_page import protocol_page, schema_file
 from pydantic_core import PydanticUndefined
 from turn_page import turn_page
+from typescript_page import typescript_page
 
 from ullage import settings
 
@@ -119,6 +120,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "protocol.md": lambda: protocol_page(NOTE),
     "protocol.schema.json": schema_file,
     "turn.md": lambda: turn_page(NOTE),
+    "../client-vscode/src/protocol.ts": typescript_page,
 }
 
 
@@ -133,7 +135,7 @@ def main() -> int:
             path.write_text(text, encoding="utf-8")
     verb = "stale, run `make docs`" if "--check" in sys.argv else "written"
     for name in stale:
-        print(f"docs/{name}: {verb}")
+        print(f"{(DOCS / name).resolve().relative_to(DOCS.resolve().parent)}: {verb}")
     return int("--check" in sys.argv and bool(stale))
 
 
