@@ -229,6 +229,11 @@ FAILURES: dict[str, tuple[Line, str, dict[str, Any]]] = {
     "unknown model": (refuses(404, "not_found_error"), "model_unknown", {}),
     "redirected": (refuses(302, "x", location="http://127.0.0.1:9/"), "request_refused", {}),
     "rate limit": (refuses(429, "rate_limit_error"), "rate_limited", {"again": True}),
+    "rate limit in words of an overflow": (
+        refuses(429, "rate_limit_error", TOO_LONG),
+        "rate_limited",
+        {"again": True},
+    ),
     "overloaded": (refuses(529, "overloaded_error"), "provider_overloaded", {"again": True}),
     "unavailable": (refuses(503, "api_error"), "provider_unavailable", {"again": True}),
     "internal": (refuses(500, "api_error"), "provider_broken", {"again": True}),

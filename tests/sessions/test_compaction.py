@@ -292,12 +292,12 @@ async def test_restored_files_are_of_the_workspace_and_no_secrets(stage: Stage, 
 
 async def test_an_overflow_before_any_output_is_recovered_from_once(stage: Stage, root: Path) -> None:
     """T085, I2: the checkpoint is committed before the replay, which fits the limit that the provider named."""
-    actor = await filled(stage, root, [overflow(7_000), say("It fits.")])
+    actor = await filled(stage, root, [overflow(5_000), say("It fits.")])
     outcome = await prompt(actor, "t3", "Go.")
     assert outcome.stop is Stop.DONE
     [checkpoint] = of_kind(actor, CheckpointCommitted)
     assert str(checkpoint.report.reason) == "overflow"
-    assert stage.model.requests[-1].tokens < 7_000
+    assert stage.model.requests[-1].tokens < 5_000
     assert kinds(actor)[-5:] == ["StepStarted", "CheckpointCommitted", "StepStarted", "AnswerReceived", "TurnEnded"]
 
 
@@ -313,11 +313,14 @@ async def test_an_overflow_after_output_is_not_replayed(stage: Stage, root: Path
 
 async def test_an_overflow_again_is_no_loop(stage: Stage, root: Path) -> None:
     """T078, T079, W-R2, T086: the guard is released by an answer alone."""
-    actor = await filled(stage, root, [overflow(None), overflow(None), say("Next."), overflow(7_000), say("Fits.")])
+    script = [overflow(None), overflow(None), big(2_000, "n"), overflow(None), say("It fits.")]
+    actor = await filled(stage, root, script)
     failed = await prompt(actor, "t3", "Go.")
     assert (failed.stop, failed.error and failed.error.code) == (Stop.FAILED, "context_overflow")
     assert kinds(actor).count("CheckpointCommitted") == 1
     assert (await prompt(actor, "t4")).stop is Stop.DONE
+    assert (await prompt(actor, "t5")).stop is Stop.DONE
+    assert kinds(actor).count("CheckpointCommitted") == 2
 
 
 # --- the handoff ---
