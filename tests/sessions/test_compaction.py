@@ -266,7 +266,8 @@ async def test_a_switch_to_a_larger_model_needs_no_compaction_any_more(stage: St
 
 
 async def test_restored_files_are_of_the_workspace_and_no_secrets(stage: Stage, root: Path) -> None:
-    """W-D2, T056, T057: what was read comes back at a compaction, except secrets, links and what left the root."""
+    """W-D2, W-D5, T056, T057: what was read comes back at a compaction, except secrets, links and what left the root;
+    also when another process read it."""
     outside = root.parent / "outside.txt"
     outside.write_text("OUTSIDE\n")
     reads = ("notes.txt", ".env", "more.txt", "link.txt")
@@ -279,6 +280,8 @@ async def test_restored_files_are_of_the_workspace_and_no_secrets(stage: Stage, 
     (root / "link.txt").symlink_to(outside)
     (root / "notes.txt").write_text("changed since\n")
     await prompt(actor, "t2")
+    host = await stage.restart(root)
+    actor = await host.open_session(actor.session_id)
     answer = await actor.compact("c1")
     assert answer.report is not None
     assert set(answer.report.restored_files) == {"notes.txt", "more.txt"}

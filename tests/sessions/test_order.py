@@ -16,8 +16,9 @@ from tests.sessions.stage import SECONDS, Stage, asking, big, events, kinds, of_
 from ullage.core.commands import CompactionOutcome
 from ullage.core.errors import SessionUnavailable
 from ullage.core.events import CheckpointCommitted, PromptMode, ResultReceived, Stop
-from ullage.core.inputs import PromptArrived
-from ullage.core.messages import Message, Role, Text
+from ullage.core.inputs import Allowed, PromptArrived
+from ullage.core.messages import Message, Role, Text, ToolCall
+from ullage.core.ports import ToolSpec
 from ullage.core.reduce import fold
 from ullage.core.state import State
 from ullage.core.turn_state import TurnState
@@ -264,3 +265,24 @@ async def test_accepting_damage_does_not_hold_up_other_sessions(slow: Stage, roo
     await asyncio.gather(accepting, renaming)
     assert kinds(actor)[-2:] == ["DamageAccepted", "SessionRenamed"]
     assert actor.state == fold(actor.log.entries())
+
+
+@pytest.mark.parametrize("changes", [True, False])
+async def test_only_a_tool_that_changes_something_waits_for_the_disk(slow: Stage, root: Path, changes: bool) -> None:
+    """I1: a person allowed it already; its intent is not synced, so a power cut would not know that it ran."""
+    tools = FakeTools("act", changing=["act"] if changes else [], free=True)
+    slow.play([ask(call("act")), say("Done.")])
+    actor = await slow.session_with(root, tools, allow)
+    await until(lambda: actor.synced_seq == actor.state.facts.last_seq)
+    disk_of(slow).hold()
+    running = asking(actor, "t1")
+    await until(lambda: actor.turn.state is TurnState.RUNNING_TOOLS and not actor.turn.waiting)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert tools.started == ([] if changes else ["act"])
+    disk_of(slow).release()
+    assert (await running).stop is Stop.DONE and tools.started == ["act"]
+
+
+async def allow(session_id: str, called: ToolCall, spec: ToolSpec) -> Allowed:
+    return Allowed(called.call_id)
