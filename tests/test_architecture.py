@@ -263,7 +263,7 @@ def test_an_impurity_is_found(code: str, findings: int, tmp_path: Path, monkeypa
 
 # --- start-up --------------------------------------------------------------------------------------------------------
 
-HEAVY = ("pydantic", "tiktoken", "anthropic", "pygls", "lsprotocol", "prompt_toolkit")
+HEAVY = ("pydantic", "tiktoken", "anthropic", "pygls", "lsprotocol", "prompt_toolkit", "tree_sitter")
 
 
 @pytest.mark.parametrize(
