@@ -394,6 +394,18 @@ def test_task_words_and_tail_are_disjoint() -> None:
     assert {"the task.", "steering."} <= {word.text for word in replacement.words}
 
 
+def test_the_task_stays_whatever_a_summary_forgot() -> None:
+    """T055, W-K1: to the letter, and so does what was asked in earlier turns, though no tail reaches back to them."""
+    log = Log(budget(64_000, "test")).prompt("the FIRST wish").answer(Text("done")).end().prompt("the TASK.")
+    for number in range(20):
+        log.read(f"a{number}.py", 9_000)
+    made = planned(log, has_summariser=True)
+    replacement = compact(log, made, summary="## Objective and constraints\n- nothing was asked")
+    assert [word.text for word in replacement.task] == ["the TASK."]
+    assert [word.text for word in replacement.words] == ["the FIRST wish"]
+    assert "FIRST" not in tail_text(replacement) and "TASK" not in tail_text(replacement)
+
+
 def test_words_within_their_share() -> None:
     """W-K2: Newest first; one that is too long keeps head, tail and its id."""
     log = Log(budget(64_000, "test"))

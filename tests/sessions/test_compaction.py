@@ -88,10 +88,7 @@ SAMPLES = {
 async def test_a_summary_is_used_or_the_same_compaction_goes_on_without_it(
     stage: Stage, root: Path, case: Sampling
 ) -> None:
-    """Exhausted samples and bad answers never fail a compaction, and their usage is booked (design 6.11).
-
-    T055, W-K1: what was asked earlier stays, whoever writes.
-    """
+    """Exhausted samples and bad answers never fail a compaction, and their usage is booked (design 6.11)."""
     actor = await filled(stage, root, [say("Next.")], None if case.summaries is None else list(case.summaries))
     answer = await actor.compact("c1")
     report = answer.report
