@@ -36,6 +36,7 @@ NO_TEST = {
     "T137-T141": "no memory that outlives a session",
     # decided otherwise
     "T080": "what is pruned alone is never replayed: a recovery is a compaction that fits, or an error",
+    "T082": "what is pruned alone is never replayed",
     "T098-T099": "at its limit of steps a turn ends with an error, and nothing is compacted for it",
     "T142": "in parts, with scripted models; real ones are no part of the tests",
     "W-H2": "what an answer to a handoff holds is not checked: digest and records need none",

@@ -19,7 +19,7 @@ from ullage.core.omission import omission
 from ullage.core.views import ShownOmission, ShownResult
 from ullage.sessions.actor import SessionActor
 from ullage.sessions.notices import Occupied, Updated
-from ullage.testing.model import Line, ask, call, good_summary, say, stall
+from ullage.testing.model import Line, ask, call, good_summary, overflow, say, stall
 
 FILES = 24
 WINDOW = 32_000
@@ -129,7 +129,7 @@ async def test_a_slow_tool_is_no_idle_cache(reading: Stage, root: Path) -> None:
 
 
 async def test_a_summary_is_asked_of_the_whole(reading: Stage, root: Path) -> None:
-    """W-A10, T077, T082: behind the last request, byte for byte, stands what it went without."""
+    """W-A10: behind the last request, byte for byte, stands what it went without."""
     actor = await pruned(reading, root, summaries=[good_summary("all read")])
     sent = reading.model.requests[-1]
     assert (await actor.compact("c1")).report is not None
@@ -140,6 +140,19 @@ async def test_a_summary_is_asked_of_the_whole(reading: Stage, root: Path) -> No
     [committed] = of_kind(actor, CheckpointCommitted)
     assert "needle0 " not in said(committed.replacement.tail) and MARKER not in said(committed.replacement)
     assert omission(actor.state.items) is None
+
+
+async def test_an_overflow_after_pruning_compacts_the_whole(reading: Stage, root: Path) -> None:
+    """T077, W-A10: into the limit that the provider named; what was pruned is summarised, and its marker is gone."""
+    script = [overflow(9_000), say("It fits.")]
+    actor = await pruned(reading, root, *script, summaries=[good_summary("all read")])
+    assert MARKER in said(reading.model.requests[-1]) and reading.model.requests[-1].tokens > 9_000
+    assert (await prompt(actor, "t2")).stop is Stop.DONE
+    assert reading.summariser is not None
+    [asked] = reading.summariser.requests
+    assert "needle0 " in said(asked)
+    replayed = reading.model.requests[-1]
+    assert replayed.tokens < 9_000 and MARKER not in said(replayed) and "needle0 " not in said(replayed)
 
 
 async def test_a_compaction_without_a_model_knows_all_files(reading: Stage, root: Path) -> None:
