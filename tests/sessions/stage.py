@@ -18,6 +18,7 @@ import pytest
 
 from ullage.context.caps import Caps
 from ullage.context.handoff import ID_PREFIX, TAG
+from ullage.context.occupancy import fixed_part, request_tool
 from ullage.core.context import Phase
 from ullage.core.errors import UllageError
 from ullage.core.events import Entry, HandoffRecorded, PromptMode, SessionConfigured, SessionCreated, StepStarted
@@ -36,16 +37,20 @@ from ullage.sessions.host import Host
 from ullage.sessions.journal import Journal
 from ullage.sessions.notices import Compacted, CompactionStatus, Delta, Notice, Occupied, TurnOutcome, Updated
 from ullage.sessions.ports import Ask, Ports
+from ullage.sessions.prompt import system_prompt
 from ullage.storage.blobs import BlobStore
 from ullage.storage.files import DiskFiles, Files
 from ullage.storage.ids import session_path, workspace_key
 from ullage.storage.log import SessionLog
 from ullage.testing.model import Line, Reply, ScriptedModel, ScriptedSummariser
 from ullage.testing.validator import problems
+from ullage.tools.toolbox import tool_specs
 
 START = 1_790_000_000_000
-WINDOW = 16_000
-"""Input budget 12,000, handoff line 8,400, compaction line 9,600."""
+_FIXED = fixed_part(system_prompt("/work"), tuple(map(request_tool, tool_specs())), ApproximateCounter()).tokens
+WINDOW = round((_FIXED + 7_400) / 0.525)
+"""Leaves 7,400 tokens for messages below the handoff line, whatever the tools take, and some 8,600 below the compaction
+line: 70 and 80 % of the three quarters of it that are no reserve."""
 LONGEST_PAUSE = 1_000
 """Longest that samples wait for each other, in milliseconds."""
 SECONDS = 60

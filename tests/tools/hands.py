@@ -46,18 +46,23 @@ class Hands:
     allowed: list[BlobRef] = field(default_factory=list)
     recalled: Recalled = field(default_factory=lambda: Recalled(Query(()), ()))
     """What a search finds, whatever it is asked."""
+    seen: dict[str, str] = field(default_factory=dict)
+    """sha256 by path, as the session last read or left it."""
 
     def recall(self, text: str, limit: int, stop: Callable[[], bool]) -> Recalled:
         return replace(self.recalled, query=parse_query(text), hits=self.recalled.hits[:limit])
 
     def toolbox(self, **options: Any) -> Toolbox:
-        return Toolbox(self.root, self.blobs, lambda: self.allowed, self.recall, limits=self.limits, **options)
+        return Toolbox(
+            self.root, self.blobs, lambda: self.allowed, self.recall, self.seen.get, limits=self.limits, **options
+        )
 
     async def run(self, tool: str, **arguments: Any) -> ToolOutcome:
         """Run one call; whatever comes out, nothing of the outside is in it and it carries facts."""
         outcome = await self.toolbox().run(tool, json.dumps(arguments))
         assert CANARY not in repr(outcome)
         assert outcome.facts is not None and outcome.facts.detail
+        self.seen |= dict(zip(outcome.facts.paths, outcome.facts.hashes, strict=False))
         return outcome
 
     async def good(self, tool: str, **arguments: Any) -> str:

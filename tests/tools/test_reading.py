@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 from tests.tools.hands import Hands
 from tests.workspace.hostile import LINKED, NAMES, add_links, add_odd_files
@@ -54,7 +56,22 @@ READ_ROWS = {
     "range to the end": ("1\n2\n3\n", {"first_line": 3, "lines": 9}, "     3\t3"),
     "empty": ("", {}, "['f' is empty]"),
     "byte order mark": ("\ufeffa\n", {}, "     1\ta"),
-    "not UTF-8": (b"caf\xe9\n", {}, "     1\tcaf\ufffd\n[not all of this is UTF-8; what is not shows as \ufffd]"),
+    "Latin-1": (
+        b"caf\xe9\n",
+        {},
+        "     1\tcaf\u00e9\n[the file is Latin-1; what you write into it is stored so]",
+    ),
+    "UTF-16": (
+        "a\u00e9\r\nb".encode("utf-16"),
+        {},
+        "     1\ta\u00e9\n     2\tb\n[the file is UTF-16-LE with BOM; what you write into it is stored so]",
+    ),
+    "not known": (
+        "a\u043f\u0440\u0438b\n".encode("cp1251"),
+        {},
+        "     1\ta\ufffd\ufffd\ufffdb\n[not all of this is UTF-8; what is not shows as \ufffd]\n"
+        "[The encoding of 'f' is not known. It is not UTF-8, and letters above ASCII stand too close for Latin-1.]",
+    ),
 }  # fmt: skip
 
 
@@ -67,7 +84,8 @@ async def test_read(hands: Hands, row: str) -> None:
 
 async def test_read_facts(hands: Hands) -> None:
     outcome = await hands.run("read", path=f"{hands.ws}//src/./a.py")
-    assert outcome.facts == ToolFacts(Op.READ, ("src/a.py",), detail="2 lines of src/a.py")
+    sha256 = hashlib.sha256((hands.ws / "src" / "a.py").read_bytes()).hexdigest()
+    assert outcome.facts == ToolFacts(Op.READ, ("src/a.py",), detail="2 lines of src/a.py", hashes=(sha256,))
 
 
 @pytest.mark.parametrize(

@@ -14,18 +14,22 @@ from ullage.core.messages import BlobRef, Op
 from ullage.core.ports import Tools
 from ullage.tools.toolbox import Toolbox
 
+ALL = ("apply_patch", "edit", "glob", "grep", "list", "read", "read_output", "recall", "todo", "write")
+
 
 def test_specs_are_sorted_and_stable(hands: Hands) -> None:
     """The prefix of every request holds them: the same text in every session and process."""
     tools: Tools = hands.toolbox()
     specs = tools.specs()
-    assert [spec.name for spec in specs] == ["glob", "grep", "list", "read", "read_output", "recall"]
+    assert [spec.name for spec in specs] == [*ALL]
     assert tools.specs() is specs
     for spec in specs:
         jsonschema.Draft202012Validator.check_schema(spec.schema)
         assert json.dumps(spec.schema) == json.dumps(spec.schema, sort_keys=True)
-        assert spec.description and not spec.changes
+        assert spec.description and spec.changes is (spec.name in ("apply_patch", "edit", "write"))
         assert all("description" in field for field in spec.schema["properties"].values())
+        for inner in spec.schema.get("$defs", {}).values():
+            assert all("description" in field for field in inner["properties"].values())
 
 
 def test_a_schema_in_full(hands: Hands) -> None:
@@ -66,7 +70,7 @@ ARGUMENT_ROWS = {
     "raw surrogate": ("read", '{"path": "\ud800"}', "does not exist"),
     "very deep": ("read", "[" * 100_000, "Bad arguments for 'read'"),
     "no reference": ("read_output", '{"reference": "../../x"}', "reference: String should match pattern"),
-    "unknown tool": ("bash", '{"command": "rm"}', "The tools are: glob, grep, list, read, read_output, recall."),
+    "unknown tool": ("bash", '{"command": "rm"}', f"The tools are: {', '.join(ALL)}."),
 }
 
 
@@ -91,7 +95,7 @@ async def test_a_fault_of_ours_is_an_outcome(hands: Hands, caplog: pytest.LogCap
     def broken() -> list[object]:
         raise RuntimeError("a bug")
 
-    box = Toolbox(hands.root, hands.blobs, broken, hands.recall)  # type: ignore[arg-type]
+    box = Toolbox(hands.root, hands.blobs, broken, hands.recall, hands.seen.get)  # type: ignore[arg-type]
     outcome = await box.run("read_output", json.dumps({"reference": "0" * 64}))
     assert outcome.is_error and "a bug" not in outcome.text and "a bug" in caplog.text
     assert outcome.facts is not None and outcome.facts.op is Op.READ
@@ -116,7 +120,7 @@ async def test_cancelling_waits_for_the_thread(hands: Hands) -> None:
         left.append("left")
         return []
 
-    box = Toolbox(hands.root, hands.blobs, allowed, hands.recall)
+    box = Toolbox(hands.root, hands.blobs, allowed, hands.recall, hands.seen.get)
     call = asyncio.ensure_future(box.run("read_output", json.dumps({"reference": "0" * 64})))
     await asyncio.to_thread(entered.wait)
     call.cancel()

@@ -7,7 +7,7 @@ import socket
 import sys
 from pathlib import Path
 
-from ullage.workspace.root import Opener, open_beneath, open_walking
+from ullage.workspace.openers import Opener, open_beneath, open_walking
 
 CANARY = "CANARY-of-the-outside"
 

@@ -11,9 +11,10 @@ import pytest
 from tests.workspace.hostile import CANARY, LINKED, NAMES, OPENERS, add_links, add_odd_files
 
 from ullage.core.errors import Refused
+from ullage.workspace.entries import Kind
 from ullage.workspace.limits import Limits
 from ullage.workspace.paths import WorkspacePath, parse_path, shown
-from ullage.workspace.root import Kind, WorkspaceRoot
+from ullage.workspace.root import WorkspaceRoot
 
 
 def check_refused(act: Callable[[], object], codes: tuple[str, ...]) -> Refused:

@@ -28,7 +28,7 @@ from ullage.providers.keys import ANTHROPIC, VARIABLES, Keys, has_keyring
 from ullage.providers.models import from_table, price_of, read_prices
 from ullage.providers.tokens import load_counter
 from ullage.spending import caps
-from ullage.workspace.root import open_beneath
+from ullage.workspace.openers import open_beneath
 
 OLDEST_PYTHON: Final = (3, 11)
 """As `pyproject.toml` has it."""

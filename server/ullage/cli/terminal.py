@@ -29,7 +29,8 @@ from prompt_toolkit.utils import get_cwidth
 from ullage.cli.output import Out, Stream, may_style, visible
 from ullage.cli.slash import COMMANDS
 from ullage.core.errors import UllageError
-from ullage.workspace.root import Kind, WorkspaceRoot
+from ullage.workspace.entries import Kind
+from ullage.workspace.root import WorkspaceRoot
 
 _GATHER: Final = 0.03
 """Seconds for which text is gathered before the prompt makes room for it."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ullage.context.limits import LIMITS, Limits
 from ullage.context.shorten import clip, clip_tokens
 from ullage.core.exact import HEADINGS
-from ullage.core.messages import Role
+from ullage.core.messages import Role, Todo, TodoStatus
 from ullage.core.omission import whole_items
 from ullage.core.ports import TokenCounter
 from ullage.core.state import CommandFact, Facts, MessageItem, State
@@ -24,6 +24,9 @@ ERROR_TITLE = "- Newest error: "
 WRITTEN_TITLE = "Files written, newest first:"
 READ_TITLE = "Files read, newest first:"
 COMMANDS_TITLE = "Commands run, newest first:"
+TODOS_TITLE = "The list of what is to do, as last written:"
+_TODO_CHARS = 300
+_BOXES = {TodoStatus.PENDING: " ", TodoStatus.ACTIVE: ">", TodoStatus.DONE: "x"}
 
 
 @dataclass(slots=True)
@@ -88,6 +91,8 @@ def digest(state: State, most: int, counter: TokenCounter, limits: Limits = LIMI
     read = _quoted(file.path for file in reversed(facts.files) if not file.written)
     page.add_all(_MUTATIONS, WRITTEN_TITLE, written, "files written")
     page.add_all(_MUTATIONS, READ_TITLE, read, "files read")
+    todos = [f"- [{_BOXES[todo.status]}] {clip(todo.text, _TODO_CHARS)}" for todo in _by_status(facts.todos)]
+    page.add_all(_NEXT, TODOS_TITLE, todos, "entries of the list")
     if terse:
         return page.text()
     if page.left > 0 and (plan := last_said(state)):
@@ -97,6 +102,11 @@ def digest(state: State, most: int, counter: TokenCounter, limits: Limits = LIMI
     if facts.title:
         page.add(_OBJECTIVE, f"- The session began with: {facts.title}")
     return page.text()
+
+
+def _by_status(todos: Iterable[Todo]) -> list[Todo]:
+    """What is done last: it matters least."""
+    return sorted(todos, key=lambda todo: todo.status is TodoStatus.DONE)
 
 
 def last_said(state: State) -> str:

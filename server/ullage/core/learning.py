@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import zip_longest
 
 from ullage.core.events import Entry
 from ullage.core.limits import BOUNDS
@@ -15,8 +16,9 @@ def learned(facts: Facts, entry: Entry, result: ToolResult) -> Facts:
     known = result.facts
     files, commands, error = facts.files, facts.commands, facts.newest_error
     if not result.is_error:
-        for path in known.paths:
-            files = _touched(files, FileFact(path, known.op is Op.WRITE, entry.seq, entry.at, known.op is Op.SEARCH))
+        for path, sha256 in zip_longest(known.paths, known.hashes[: len(known.paths)]):
+            written, searched = known.op is Op.WRITE, known.op is Op.SEARCH
+            files = _touched(files, FileFact(path, written, entry.seq, entry.at, searched, sha256 or None))
     if known.command is not None:
         ran = CommandFact(known.command, known.exit_code, known.detail, entry.seq)
         commands = (*commands, ran)[-BOUNDS.commands_remembered :]
@@ -25,7 +27,8 @@ def learned(facts: Facts, entry: Entry, result: ToolResult) -> Facts:
     outputs = facts.outputs
     if result.full is not None and result.full not in outputs:
         outputs = (*outputs, result.full)[-BOUNDS.outputs_remembered :]
-    return changed(facts, files=files, commands=commands, newest_error=error, outputs=outputs)
+    todos = facts.todos if known.todos is None else known.todos.items[: BOUNDS.todos_remembered]
+    return changed(facts, files=files, commands=commands, newest_error=error, outputs=outputs, todos=todos)
 
 
 def _touched(files: tuple[FileFact, ...], fact: FileFact) -> tuple[FileFact, ...]:
@@ -34,7 +37,12 @@ def _touched(files: tuple[FileFact, ...], fact: FileFact) -> tuple[FileFact, ...
     at = paths.index(fact.path) if fact.path in paths else None
     if at is not None:
         known = files[at]
-        fact = replace(fact, written=fact.written or known.written, searched=fact.searched and known.searched)
+        fact = replace(
+            fact,
+            written=fact.written or known.written,
+            searched=fact.searched and known.searched,
+            sha256=fact.sha256 if fact.sha256 or fact.written else known.sha256,
+        )
     elif len(files) >= BOUNDS.files_remembered:
         candidates = (*files, fact)
         at = next((index for index, known in enumerate(candidates) if not known.written), 0)

@@ -35,6 +35,8 @@ class Bounds:
     """File facts kept in the state; the longest untouched go first."""
     commands_remembered: int = 128
     """Command facts kept in the state; the oldest go first."""
+    todos_remembered: int = 64
+    """Entries of the model's own list that are kept in the state; what stands behind them is dropped."""
     records_remembered: int = 32
     """Exact continuation records kept in the state; the oldest go first (blade 1.3)."""
     records_chars: int = 16_384

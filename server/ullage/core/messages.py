@@ -103,6 +103,30 @@ class ToolFacts:
     command: str | None = None
     exit_code: int | None = None
     detail: str | None = None
+    hashes: tuple[str, ...] = ()
+    """sha256 of the whole content of each path, in their order, as the call saw it or left it; empty: not known."""
+    todos: Todos | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """One thing to do, in a line of the model's."""
+
+    text: str
+    status: TodoStatus
+
+
+class TodoStatus(StrEnum):
+    PENDING = "pending"
+    ACTIVE = "active"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Todos:
+    """The whole list, which replaces the one before."""
+
+    items: tuple[Todo, ...] = ()
 
 
 class Op(StrEnum):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ullage.core.context import ExactRecord, Instructions, OmissionReason, Pin, Replacement
 from ullage.core.events import Parent, PinAdded, PromptMode, Stop
-from ullage.core.messages import BlobRef, Message, Usage
+from ullage.core.messages import BlobRef, Message, Todo, Usage
 from ullage.core.sequence import AppendOnly
 
 # --- items ---
@@ -227,6 +227,8 @@ class FileFact:
     at: int
     searched: bool = False
     """Nothing but a search named it."""
+    sha256: str | None = None
+    """Its content as this session last read or left it; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +292,8 @@ class Facts:
     files: tuple[FileFact, ...] = ()
     commands: tuple[CommandFact, ...] = ()
     newest_error: str | None = None
+    todos: tuple[Todo, ...] = ()
+    """The model's own list, as it last wrote it."""
     records: tuple[ExactRecord, ...] = ()
     """Exact continuation records, oldest first (`core.exact`)."""
     pins: tuple[Pin, ...] = ()
@@ -363,3 +367,8 @@ def turn_known(facts: Facts, turn_id: str) -> bool:
 def ended_how(facts: Facts, turn_id: str) -> Stop | None:
     """How the turn of that id ended, or None."""
     return next((stop for known, stop in facts.ended_turns if known == turn_id), None)
+
+
+def seen_as(facts: Facts, path: str) -> str | None:
+    """sha256 of a file's content as the session last read or left it; None where it did not, or only in part."""
+    return next((file.sha256 for file in facts.files if file.path == path), None)

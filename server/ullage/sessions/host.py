@@ -29,7 +29,7 @@ from ullage.core.messages import Message, Role, ToolCall, ToolResult
 from ullage.core.ports import Tell, ToolOutcome, Tools, ToolSpec, to_nobody
 from ullage.core.reduce import reduce
 from ullage.core.rewinding import standing
-from ullage.core.state import State
+from ullage.core.state import State, seen_as
 from ullage.core.views import export_view
 from ullage.providers.keys import Source
 from ullage.sessions.actor import SessionActor
@@ -246,7 +246,16 @@ class Host:
         limits, outputs = self._ports.limits, lambda: journal.state.facts.outputs
         # Where nobody can be asked no command may run, so the model is not told of any.
         commands = Commands(door.identity, blobs.writer, limits.workspace) if self.ask is not None else None
-        return Toolbox(door, blobs, outputs, recall, commands=commands, limits=limits.tools)
+        return Toolbox(
+            door,
+            blobs,
+            outputs,
+            recall,
+            seen=lambda path: seen_as(journal.state.facts, path),
+            writes=self.ask is not None,
+            commands=commands,
+            limits=limits.tools,
+        )
 
     def counter_changed(self) -> None:
         """The rank table was loaded: every open session counts again and tells its number."""

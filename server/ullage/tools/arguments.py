@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -72,6 +72,35 @@ class JobOutputArguments(Arguments):
 
 class JobStopArguments(Arguments):
     job: str = Field(max_length=40, description="Name of the job, such as 'job-1'.")
+
+
+class WriteArguments(Arguments):
+    path: str = Field(description="File, relative to the workspace folder. Folders that are missing are made.")
+    content: str = Field(description="All of its content.")
+
+
+class Edit(Arguments):
+    old_text: str = Field(min_length=1, description="Text as it stands in the file, in one place unless all is true.")
+    new_text: str = Field(description="What shall stand there.")
+    all: bool = Field(False, description="True to replace it wherever it stands.")
+
+
+class EditArguments(Arguments):
+    path: str = Field(description="File, relative to the workspace folder.")
+    edits: tuple[Edit, ...] = Field(min_length=1, max_length=200, description="Made in this order, all or none.")
+
+
+class PatchArguments(Arguments):
+    patch: str = Field(min_length=1, description="The patch, from '*** Begin Patch' to '*** End Patch'.")
+
+
+class TodoItem(Arguments):
+    text: str = Field(min_length=1, max_length=500, description="What is to do.")
+    status: Literal["pending", "active", "done"] = Field("pending", description="How it stands.")
+
+
+class TodoArguments(Arguments):
+    items: tuple[TodoItem, ...] = Field(max_length=64, description="The whole list; it replaces the one before.")
 
 
 A = TypeVar("A", bound=Arguments)

@@ -12,9 +12,9 @@ from ullage.tools.arguments import GrepArguments
 from ullage.tools.job import STOPPED, Job, fit, outcome
 from ullage.tools.matcher import BudgetEnded, Matcher
 from ullage.tools.patterns import PathPattern, parse_pattern
+from ullage.workspace.entries import Kind
 from ullage.workspace.ignore import IgnoreRules
 from ullage.workspace.paths import WorkspacePath, shown
-from ullage.workspace.root import Kind
 from ullage.workspace.walk import Stop, Walk
 
 _SNIFFED = 8192  # bytes in which a NUL marks a file as binary, as git does it

@@ -16,13 +16,15 @@ from ullage.workspace.walk import Budget, Stop
 class Job:
     """The world of one call.
 
-    `allowed_refs()` gives the shortened results this session may page through; `recall` searches what was said in it.
+    `allowed_refs()` gives the shortened results this session may page through; `recall` searches what was said in it;
+    `seen(path)` is the sha256 of a file as this session last read or left it.
     """
 
     root: WorkspaceRoot
     blobs: Blobs
     allowed_refs: Callable[[], Collection[BlobRef]]
     recall: Recall
+    seen: Callable[[str], str | None]
     limits: Limits
     budget: Budget
 

@@ -8,9 +8,9 @@ from ullage.core.messages import Op
 from ullage.core.ports import ToolOutcome
 from ullage.tools.arguments import ListArguments
 from ullage.tools.job import STOPPED, Job, fit, outcome
+from ullage.workspace.entries import Entry, Kind
 from ullage.workspace.ignore import IgnoreRules
 from ullage.workspace.paths import WorkspacePath, shown
-from ullage.workspace.root import Entry, Kind
 from ullage.workspace.walk import Walk
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from ullage.core.errors import BadInput
 from ullage.core.messages import Op
 from ullage.core.ports import ToolOutcome
 from ullage.tools.arguments import ReadArguments
+from ullage.tools.changing import named
 from ullage.tools.job import STOPPED, Job, outcome
 from ullage.tools.limits import Limits
 from ullage.tools.paging import Line, Page, page
@@ -28,7 +31,8 @@ def read(job: Job, arguments: ReadArguments) -> ToolOutcome:
     path = job.root.locate(arguments.path)
     count = min(arguments.lines, job.limits.read_lines)
     with job.root.opened(path) as file:
-        chunks = _text_chunks(job, file)
+        whole = _whole(job, file)
+        chunks = _text_chunks(job, file) if whole is None else iter((whole.utf8,))
         line_bytes = job.limits.line_characters * _UTF8_BYTES
         found = page(chunks, arguments.first_line, count, line_bytes, job.limits.result_bytes)
         links = file.stat.links
@@ -41,15 +45,46 @@ def read(job: Job, arguments: ReadArguments) -> ToolOutcome:
     body, shown_lines, notes = _render(found, job.limits)
     if found.seen == 0:
         notes.append(f"'{name}' is empty")
+    if whole is not None and whole.note:
+        notes.append(whole.note)
     if links > 1:
         notes.append(f"this file has {links} names (hard links); the others may lie outside the workspace")
     if (stop := job.budget.stop()) is not None:
         notes.append(STOPPED[stop])
-    return outcome(Op.READ, (str(path),), f"{shown_lines} lines of {name}", body, notes)
+    done = outcome(Op.READ, (str(path),), f"{shown_lines} lines of {name}", body, notes)
+    if whole is None or done.facts is None:
+        return done
+    return replace(done, facts=replace(done.facts, hashes=(whole.sha256,)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """All of a file that is small enough to be changed: its text in UTF-8, and the hash of its bytes as they are."""
+
+    utf8: bytes
+    sha256: str
+    note: str = ""
+
+
+def _whole(job: Job, file: OpenedFile) -> _Whole | None:
+    most = job.root.limits.written_bytes
+    if file.stat.size > most:
+        return None
+    data = file.read(most)
+    sha256 = hashlib.sha256(data).hexdigest()
+    try:
+        text = named(shown(str(file.path)), data)
+    except BadInput as error:
+        if error.report.code != "unknown_encoding":
+            raise
+        return _Whole(data, sha256, error.report.message)
+    if text.encoding == "utf-8":
+        return _Whole(data[len(text.mark) :], sha256)
+    return _Whole(text.text.encode(), sha256, f"the file is {text.name}; what you write into it is stored so")
 
 
 def _text_chunks(job: Job, file: OpenedFile) -> Iterator[bytes]:
-    """The file's chunks until the budget ends; the first one tells text from binary."""
+    """The chunks of a large file until the budget ends; the first one tells text from binary."""
     chunks = file.chunks()
     first = next(chunks, b"")
     if b"\0" in first:

@@ -18,6 +18,9 @@ class Limits:
     file_bytes: int = 128 * 1024 * 1024
     """Biggest regular file that is opened at all; scanning this much for a line takes well under a second."""
 
+    written_bytes: int = 8 * 1024 * 1024
+    """Biggest file that is changed, before and after: more is data, not text that somebody edits."""
+
     folder_entries: int = 100_000
     """Most entries taken from one folder; what lies beyond is reported as cut."""
 

@@ -17,9 +17,10 @@ from fnmatch import fnmatchcase
 from itertools import islice
 
 from ullage.core.errors import Refused
+from ullage.workspace.entries import Content
 from ullage.workspace.limits import Limits
 from ullage.workspace.paths import WorkspacePath
-from ullage.workspace.root import Content, WorkspaceRoot
+from ullage.workspace.root import WorkspaceRoot
 
 
 @dataclass(frozen=True, slots=True)

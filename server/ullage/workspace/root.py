@@ -1,96 +1,44 @@
-"""The door to a workspace's files: the only module that opens them.
+"""The door to a workspace's files: whoever reads or changes one comes through here.
 
 Invariant: every descriptor made here names something below the root directory that was resolved when the workspace
 was opened, reached without following a single link.
 
-How: the root is held as a directory descriptor; nothing is ever looked up by an absolute path again. On Linux one
-`openat2(BENEATH | NO_SYMLINKS | NO_MAGICLINKS)` checks and opens in one step; elsewhere, and where that call is
-refused, each name is opened in turn with `O_NOFOLLOW` from the descriptor of the one before. What was opened is
-judged by `fstat` on the descriptor, never by a second look at the name.
+How: the root is held as a directory descriptor; nothing is ever looked up by an absolute path again. `openers` turns
+names into descriptors, `writing` changes a file of a folder that is held open. What was opened is judged by `fstat` on
+the descriptor, never by a second look at the name.
 
-What would break it: checking a path and then opening it by name (somebody swaps a folder for a link in between),
-resolving `..`, or following a link "because it stays inside". A folder that is moved out of the workspace while it
-is being read stays readable through its descriptor; bind mounts are not looked for.
+What would break it: following a link "because it stays inside", or looking at a name twice. A folder that is moved out
+of the workspace while it is in use stays reachable through its descriptor; bind mounts are not looked for.
 """
 
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import stat as modes
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 
 from ullage.core.errors import Refused
+from ullage.workspace import writing
+from ullage.workspace.entries import (
+    Content,
+    Entry,
+    Folder,
+    Kind,
+    RootIdentity,
+    Stat,
+    Written,
+    entry_of,
+    is_text,
+    refusal,
+    stat_of,
+)
 from ullage.workspace.limits import Limits
+from ullage.workspace.openers import FILE, FOLDER, Opener, enter, open_beneath, open_walking
 from ullage.workspace.paths import ROOT, WorkspacePath, parse_path, shown
-
-Opener = Callable[[int, tuple[str, ...], int], int]
-"""(root descriptor, names, flags) -> descriptor of what the names lead to; raises OSError."""
-
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-# O_NONBLOCK: opening a pipe must not wait for a writer; it means nothing for regular files.
-_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-
-
-class Kind(StrEnum):
-    """What stands at a path."""
-
-    FILE = "file"
-    FOLDER = "folder"
-    LINK = "link"
-    OTHER = "other"
-
-
-@dataclass(frozen=True, slots=True)
-class RootIdentity:
-    """Which workspace this is: the real path, and the directory that stood there when it was opened."""
-
-    real: str
-    device: int
-    inode: int
-
-
-@dataclass(frozen=True, slots=True)
-class Stat:
-    """What the file system says of an entry: size in bytes, number of hard links."""
-
-    kind: Kind
-    size: int
-    links: int
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Entry:
-    """One entry of a folder. `size` in bytes, given on request and for regular files only."""
-
-    path: WorkspacePath
-    kind: Kind
-    size: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Folder:
-    """Entries by name. `cut`: there are more than the limit; `unnamed`: entries whose name is not UTF-8."""
-
-    entries: tuple[Entry, ...]
-    cut: bool = False
-    unnamed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """The first bytes of a file; `cut` when the file goes on."""
-
-    path: WorkspacePath
-    data: bytes
-    stat: Stat
-    cut: bool
 
 
 class OpenedFile:
@@ -121,7 +69,8 @@ class WorkspaceRoot:
     """One workspace folder, held open. Blocking calls; safe to use from several threads, but close it last.
 
     Every method raises `Refused` with one of these codes: `bad_path`, `outside_workspace`, `symlink`, `not_found`,
-    `not_a_file`, `not_a_folder`, `too_large`, `hard_link`, `no_permission`, `unreadable` or `root_gone`.
+    `not_a_file`, `not_a_folder`, `too_large`, `hard_link`, `no_permission`, `unreadable` or `root_gone`; those that
+    change something also `changed`, `exists` or `disk_full`.
     """
 
     __slots__ = ("_descriptor", "_names", "_opener", "identity", "limits")
@@ -142,9 +91,9 @@ class WorkspaceRoot:
         """
         try:
             real = os.path.realpath(path, strict=True)
-            descriptor = os.open(real, _FOLDER | os.O_NOFOLLOW)
+            descriptor = os.open(real, FOLDER | os.O_NOFOLLOW)
         except (OSError, ValueError) as error:
-            raise _refusal(path, error) from None
+            raise refusal(path, error) from None
         found = os.fstat(descriptor)
         identity = RootIdentity(real, found.st_dev, found.st_ino)
         given = os.path.abspath(path)  # noqa: PTH100
@@ -171,7 +120,7 @@ class WorkspaceRoot:
     def opened(self, path: WorkspacePath, *, hard_links: bool = True) -> Iterator[OpenedFile]:
         """A regular file, judged after it was opened. With `hard_links` off, one with a second name is refused:
         such a name may lie anywhere, and there is no path to check."""
-        descriptor = self._open(path, _FILE)
+        descriptor = self._open(path, FILE)
         try:
             yield OpenedFile(descriptor, path, self._judge(descriptor, path, hard_links=hard_links))
         finally:
@@ -185,7 +134,7 @@ class WorkspaceRoot:
 
     def list(self, path: WorkspacePath = ROOT, *, sizes: bool = False) -> Folder:
         """The entries of a folder by name, links unfollowed; `sizes` costs one more call per file."""
-        descriptor = self._open(path, _FOLDER)
+        descriptor = self._open(path, FOLDER)
         entries: list[Entry] = []
         unnamed = 0
         try:
@@ -193,28 +142,77 @@ class WorkspaceRoot:
                 for item in found:
                     if len(entries) == self.limits.folder_entries:
                         return Folder(tuple(sorted(entries)), cut=True, unnamed=unnamed)
-                    if _is_text(item.name):
-                        entries.append(_entry(item, path, sizes))
+                    if is_text(item.name):
+                        entries.append(entry_of(item, path, sizes))
                     else:
                         unnamed += 1
         except OSError as error:
-            raise _refusal(str(path), error) from None
+            raise refusal(str(path), error) from None
         finally:
             os.close(descriptor)
         return Folder(tuple(sorted(entries)), unnamed=unnamed)
 
     def stat(self, path: WorkspacePath) -> Stat:
         """What stands at `path`; a link anywhere on the way or at the end is refused."""
-        descriptor = self._open(WorkspacePath(path.parts[:-1]), _FOLDER)
+        descriptor = self._open(WorkspacePath(path.parts[:-1]), FOLDER)
         try:
             found = os.stat(path.name or ".", dir_fd=descriptor, follow_symlinks=False)
         except (OSError, ValueError) as error:
-            raise _refusal(str(path), error) from None
+            raise refusal(str(path), error) from None
         finally:
             os.close(descriptor)
         if modes.S_ISLNK(found.st_mode):
             raise self._explain(path, OSError(errno.ELOOP, "link"))
-        return _stat(found)
+        return stat_of(found)
+
+    def write(self, path: WorkspacePath, data: bytes, *, expected: str | None) -> Written:
+        """Give a file new content, all of it or nothing; folders that are missing on the way are made.
+
+        `expected` is the sha256 of what stands there, None where nothing may: anything else is refused as `changed` or
+        `exists`, and nothing is written.
+        """
+        self._check_writable(path, len(data))
+        try:
+            folder, made = writing.make_folders(self._descriptor, path.parts[:-1])
+            try:
+                before = writing.standing(folder, path.name, self.limits.written_bytes)
+                self._check_expected(path, before, expected)
+                writing.put(folder, path.name, data, before)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise self._explain(path, error) from None
+        return Written(made, before.stat.st_nlink if before else 1)
+
+    def remove(self, path: WorkspacePath, *, expected: str) -> None:
+        """Delete a regular file whose content has this sha256."""
+        self._check_writable(path, 0)
+        folder = self._open(WorkspacePath(path.parts[:-1]), FOLDER)
+        try:
+            before = writing.standing(folder, path.name, self.limits.written_bytes)
+            self._check_expected(path, before, expected)
+            assert before is not None
+            writing.remove(folder, path.name, before)
+        except OSError as error:
+            raise self._explain(path, error) from None
+        finally:
+            os.close(folder)
+
+    def _check_writable(self, path: WorkspacePath, size: int) -> None:
+        self._check_root()
+        if not path.parts:
+            raise Refused("The workspace folder itself is no file.", hint="Name a file in it.", code="not_a_file")
+        if size > self.limits.written_bytes:
+            message = f"{size:,} bytes are more than a file may be given: {self.limits.written_bytes:,}."
+            raise Refused(message, hint="Write less, or several files.", code="too_large", size=size)
+
+    def _check_expected(self, path: WorkspacePath, before: writing.Standing | None, expected: str | None) -> None:
+        if before is None and expected is not None:
+            raise refusal(str(path), FileNotFoundError(errno.ENOENT, "gone"))
+        if before is not None and expected is None:
+            raise refusal(str(path), FileExistsError(errno.EEXIST, "exists"))
+        if before is not None and before.sha256 != expected:
+            raise writing.changed()
 
     def link_target(self, path: WorkspacePath) -> str | None:
         """The text of the first link on the way to `path`, None when there is none. The target is not visited."""
@@ -254,7 +252,7 @@ class WorkspaceRoot:
             )
 
     def _judge(self, descriptor: int, path: WorkspacePath, *, hard_links: bool) -> Stat:
-        stat = _stat(os.fstat(descriptor))
+        stat = stat_of(os.fstat(descriptor))
         name = shown(str(path))
         if stat.kind is not Kind.FILE:
             what = "a folder" if stat.kind is Kind.FOLDER else "a pipe, socket or device"
@@ -271,7 +269,7 @@ class WorkspaceRoot:
     def _explain(self, path: WorkspacePath, error: OSError | ValueError) -> Refused:
         link = self._first_link(path.parts)
         if link is None:
-            return _refusal(str(path), error)
+            return refusal(str(path), error)
         message = f"'{shown(link[0])}' is a link to '{shown(link[1])}'; links are not followed."
         return Refused(message, hint="Name the file by a path without links.", code="symlink")
 
@@ -284,116 +282,9 @@ class WorkspaceRoot:
             for index, name in enumerate(parts):
                 if modes.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
                     return "/".join(parts[: index + 1]), os.readlink(name, dir_fd=descriptor)
-                descriptor = _enter(descriptor, name)
+                descriptor = enter(descriptor, name)
         except (OSError, ValueError):
             return None
         finally:
             os.close(descriptor)
         return None
-
-
-# --- the two openers ---------------------------------------------------------------------------------------------
-
-_SYS_OPENAT2 = 437  # the same on x86_64 and aarch64 (linux/unistd.h)
-_RESOLVE = 0x08 | 0x04 | 0x02  # BENEATH | NO_SYMLINKS | NO_MAGICLINKS (linux/openat2.h)
-_TRIES = 100  # the kernel answers EAGAIN when a rename raced the lookup
-
-
-def open_beneath(root: int, parts: tuple[str, ...], flags: int) -> int:
-    """Open by one `openat2` call, which checks and opens in one step (Linux 5.6 and later)."""
-    call, how_type = _openat2()
-    how = how_type(flags, 0, _RESOLVE)
-    path = os.fsencode("/".join(parts) or ".")
-    for _ in range(_TRIES):
-        descriptor, code = call(root, path, how)
-        if descriptor >= 0:
-            return int(descriptor)
-        if code not in (errno.EAGAIN, errno.EINTR):
-            break
-    raise OSError(code, os.strerror(code))
-
-
-@functools.cache
-def _openat2() -> tuple[Callable[[int, bytes, Any], tuple[int, int]], Any]:
-    import ctypes  # only where a workspace is opened on Linux
-
-    class OpenHow(ctypes.Structure):
-        _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
-
-    syscall = ctypes.CDLL(None, use_errno=True).syscall
-    syscall.restype = ctypes.c_long
-    syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
-
-    def call(root: int, path: bytes, how: OpenHow) -> tuple[int, int]:
-        result = syscall(_SYS_OPENAT2, root, path, ctypes.addressof(how), ctypes.sizeof(how))
-        return result, ctypes.get_errno()
-
-    return call, OpenHow
-
-
-def open_walking(root: int, parts: tuple[str, ...], flags: int) -> int:
-    """Open name by name from descriptor to descriptor, following no link: the way of every other system."""
-    descriptor = os.dup(root)
-    try:
-        for name in parts[:-1]:
-            descriptor = _enter(descriptor, name)
-        last = parts[-1] if parts else "."
-        return os.open(last, flags | os.O_NOFOLLOW, dir_fd=descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _enter(descriptor: int, name: str) -> int:
-    """The descriptor of the folder `name`; the one given is closed, unless this raises."""
-    inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
-    os.close(descriptor)
-    return inner
-
-
-# --- values ------------------------------------------------------------------------------------------------------
-
-_REFUSALS = {
-    errno.ENOENT: ("not_found", "does not exist", "List the folder to see what is there."),
-    errno.ENOTDIR: ("not_a_folder", "is not a folder, or lies below a file", "List the folder above it."),
-    errno.EACCES: ("no_permission", "may not be read by this user", "Change its permissions first."),
-    errno.EPERM: ("no_permission", "may not be read by this user", "Change its permissions first."),
-    errno.ELOOP: ("symlink", "is a link; links are not followed", "Name the file by a path without links."),
-    errno.EXDEV: ("outside_workspace", "leads out of the workspace", "Give a path inside the workspace."),
-    errno.ENXIO: ("not_a_file", "is a socket or device, not a file", "Only regular files are read."),
-    errno.ENAMETOOLONG: ("bad_path", "is too long", "Give a shorter path."),
-}
-
-
-def _refusal(path: str, error: OSError | ValueError) -> Refused:
-    """The refusal for a failed call; a ValueError is a name the system cannot take."""
-    number = error.errno if isinstance(error, OSError) else errno.ENAMETOOLONG
-    code, what, hint = _REFUSALS.get(number or 0, ("unreadable", "cannot be read", "Check the disk."))
-    return Refused(f"'{shown(path)}' {what}.", hint=hint, code=code)
-
-
-def _kind(mode: int) -> Kind:
-    table = ((modes.S_ISREG, Kind.FILE), (modes.S_ISDIR, Kind.FOLDER), (modes.S_ISLNK, Kind.LINK))
-    return next((kind for test, kind in table if test(mode)), Kind.OTHER)
-
-
-def _stat(found: os.stat_result) -> Stat:
-    return Stat(_kind(found.st_mode), found.st_size, found.st_nlink)
-
-
-def _entry(item: os.DirEntry[str], folder: WorkspacePath, sizes: bool) -> Entry:
-    path = folder.child(item.name)
-    if item.is_symlink():
-        return Entry(path, Kind.LINK)
-    if item.is_dir(follow_symlinks=False):
-        return Entry(path, Kind.FOLDER)
-    if not item.is_file(follow_symlinks=False):
-        return Entry(path, Kind.OTHER)
-    return Entry(path, Kind.FILE, item.stat(follow_symlinks=False).st_size if sizes else None)
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

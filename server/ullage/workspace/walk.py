@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ullage.core.errors import Refused
+from ullage.workspace.entries import Entry, Folder, Kind
 from ullage.workspace.ignore import IgnoreRules
 from ullage.workspace.paths import WorkspacePath
-from ullage.workspace.root import Entry, Folder, Kind, WorkspaceRoot
+from ullage.workspace.root import WorkspaceRoot
 
 
 class Stop(StrEnum):
