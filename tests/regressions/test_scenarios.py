@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.sessions.stage import Stage, asking, big, code_of, filled, kinds, of_kind, prompt, said, until, words
+from tests.sessions.stage import WINDOW, Stage, asking, big, code_of, filled, kinds, of_kind, prompt, said, until, words
 
 from ullage.context.handoff import TAG
 from ullage.core.commands import CompactionOutcome
@@ -152,7 +152,7 @@ async def test_bugs_row_11_a_refused_sample_changes_nothing(stage: Stage, root: 
     assert answer.outcome is CompactionOutcome.COMMITTED and answer.report is not None
     assert (answer.report.strategy, answer.report.samples) == (Strategy.FALLBACK, 1)
     assert stage.summariser is not None
-    assert [one.max_output for one in stage.summariser.requests] == [4_000]
+    assert [one.max_output for one in stage.summariser.requests] == [WINDOW // 4]
     assert not of_kind(actor, CompactionFailed)
     assert (await prompt(actor, "t3")).stop is Stop.DONE
 

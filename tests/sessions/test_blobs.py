@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from tests.sessions.stage import Stage, decided, kinds, of_kind, prompt, said
+from tests.sessions.stage import WINDOW, Stage, decided, kinds, of_kind, prompt, said
 
 from ullage.context.toolresults import NOT_STORED
 from ullage.core.events import ImagesLeftOut, ImagesMissing, PromptMode, ResultReceived, Stop
@@ -77,7 +77,7 @@ async def test_output_that_can_not_be_stored_is_still_read(root: Path, tmp_path:
     result = received.message.results[0]
     assert NOT_STORED in result.text and "read_output" not in result.text
     assert (result.full, result.is_error, actor.read_only) == (None, False, None)
-    assert actor._engine.counter.count(result.text) <= 12_000 * 15 // 100
+    assert actor._engine.counter.count(result.text) <= WINDOW * 15 // 100
     lines = (root / "big.txt").read_text().splitlines()
     assert lines[0] in result.text and lines[-1] in result.text
     await stage.leave()

@@ -12,6 +12,7 @@ import pytest
 from tests.sessions.hands import FakeTools
 from tests.sessions.stage import (
     SECONDS,
+    WINDOW,
     Stage,
     asking,
     events,
@@ -151,7 +152,7 @@ async def test_long_output_is_shortened_and_paged_through(stage: Stage, root: Pa
     assert (await prompt(actor, "t1")).stop is Stop.DONE
     first, second = (event.message.results[0] for event in of_kind(actor, ResultReceived))
     assert first.full is not None and first.full.size > 30_000
-    assert actor._engine.counter.count(first.text) <= 12_000 * 15 // 100
+    assert actor._engine.counter.count(first.text) <= WINDOW * 15 // 100
     assert "characters 3000 to 3500" in second.text
     host = await stage.restart(root)
     again = await host.open_session(actor.session_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -77,7 +78,19 @@ def by_restore(root: WorkspaceRoot) -> str:
     return done.files[0].text if done.files else done.left_out[0].reason
 
 
-@pytest.mark.parametrize("act", [by_read, by_list, by_stat, by_restore])
+def by_write(root: WorkspaceRoot) -> str:
+    """A new file, and a folder made for it: either stands outside afterwards, or `swap` was a folder just then."""
+    path = root.locate("swap/made/new.txt")
+    try:
+        root.write(path, b"inside", expected=None)
+        root.remove(path, expected=hashlib.sha256(b"inside").hexdigest())
+    finally:
+        if os.path.lexists(f"{root.identity.real}/../outside/made"):
+            return CANARY
+    return "inside"
+
+
+@pytest.mark.parametrize("act", [by_read, by_list, by_stat, by_restore, by_write])
 @pytest.mark.parametrize("opener", sorted(OPENERS))
 def test_no_escape(swapped: Path, opener: str, act: Callable[[WorkspaceRoot], str]) -> None:
     with WorkspaceRoot.open(str(swapped), opener=OPENERS[opener]) as root:
