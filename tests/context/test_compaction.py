@@ -14,7 +14,7 @@ from tests.context.test_handoff import VALID
 
 from ullage.context.assembly import assemble
 from ullage.context.compaction import Accepted, FixedPart, Rejected, gate, plan, plan_step
-from ullage.context.digest import digest
+from ullage.context.digest import TODOS_TITLE, digest
 from ullage.context.ledger import FACTS_LINE, HEADINGS, escape_headings, ledger_text, summary_of
 from ullage.context.occupancy import budget, occupancy
 from ullage.context.profiles.ullage import ULLAGE
@@ -36,7 +36,21 @@ from ullage.core.context import (
 )
 from ullage.core.errors import ErrorReport
 from ullage.core.events import CompactionFailed, SessionConfigured
-from ullage.core.messages import BlobRef, Op, Opaque, Reasoning, Role, Text, ToolCall, ToolFacts, ToolResult, Usage
+from ullage.core.messages import (
+    BlobRef,
+    Op,
+    Opaque,
+    Reasoning,
+    Role,
+    Text,
+    Todo,
+    Todos,
+    TodoStatus,
+    ToolCall,
+    ToolFacts,
+    ToolResult,
+    Usage,
+)
 from ullage.core.ports import ModelCard
 from ullage.core.requests import Request
 from ullage.testing.validator import problems
@@ -484,6 +498,19 @@ def test_the_digest_names_what_was_done() -> None:
         "mend the tests",
     ):
         assert told in text
+
+
+@pytest.mark.parametrize("terse", [True, False])
+def test_the_digest_has_the_list(terse: bool) -> None:
+    """As last written, what is done last; one that was emptied is gone."""
+    log = Log().prompt("go")
+    todos = (Todo("looked", TodoStatus.DONE), Todo("mend\n## it", TodoStatus.ACTIVE), Todo("test", TodoStatus.PENDING))
+    log.tool("todo", "{}", "ok", facts=ToolFacts(Op.OTHER, todos=Todos(todos)))
+    log.tool("read", "{}", "ok", facts=ToolFacts(Op.READ, ("a.py",)))
+    lines = digest(log.state, 3_000, COUNTER, terse=terse).splitlines()
+    assert lines[(at := lines.index(TODOS_TITLE)) + 1 : at + 4] == ["- [>] mend ## it", "- [ ] test", "- [x] looked"]
+    log.tool("todo", "{}", "ok", facts=ToolFacts(Op.OTHER, todos=Todos()))
+    assert TODOS_TITLE not in digest(log.state, 3_000, COUNTER, terse=terse)
 
 
 @pytest.mark.parametrize("most", [0, 100, 300, 1_000, 3_000])

@@ -32,6 +32,7 @@ blobs = st.builds(messages.BlobRef, st.sampled_from(["0" * 64, "f" * 64]), count
 images = st.builds(messages.Image, blobs, st.just("image/png"), st.integers(1, 8_000), st.integers(1, 8_000))
 opaque = st.builds(messages.Opaque, words, words, words.map(json.dumps))
 calls = st.builds(messages.ToolCall, call_ids, st.sampled_from(["read", "bash"]), text, maybe | words)
+todos = st.builds(messages.Todo, words, st.sampled_from(messages.TodoStatus))
 facts_of_tools = st.builds(
     messages.ToolFacts,
     st.sampled_from(messages.Op),
@@ -39,6 +40,8 @@ facts_of_tools = st.builds(
     maybe | words,
     maybe | st.integers(-1, 255),
     maybe | words,
+    st.lists(st.sampled_from(["", "0" * 64]), max_size=3).map(tuple),
+    maybe | st.builds(messages.Todos, st.lists(todos, max_size=2).map(tuple)),
 )
 results = st.builds(
     messages.ToolResult,
@@ -154,6 +157,7 @@ facts = st.builds(
     files=st.lists(st.builds(state.FileFact, words, st.booleans(), seqs, counts), max_size=2).map(tuple),
     commands=st.lists(st.builds(state.CommandFact, words, maybe | tokens, maybe | words, seqs), max_size=2).map(tuple),
     newest_error=maybe | text,
+    todos=st.lists(todos, max_size=2).map(tuple),
     records=st.lists(st.builds(context.ExactRecord, words, text), max_size=2).map(tuple),
     pins=st.lists(pins, max_size=2).map(tuple),
     pins_untold=st.lists(st.builds(events.PinAdded, pins, tokens, words), max_size=1).map(tuple),

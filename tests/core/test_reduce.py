@@ -60,7 +60,7 @@ from ullage.core.messages import (
 )
 from ullage.core.reduce import fold, reduce, resume
 from ullage.core.sequence import AppendOnly
-from ullage.core.state import Item, MessageItem, ReplacementItem, State, ended_how
+from ullage.core.state import Item, MessageItem, ReplacementItem, State, ended_how, seen_as
 from ullage.core.views import fork_view
 from ullage.testing import playbook as book
 
@@ -440,6 +440,34 @@ def test_files_commands_and_errors_are_learned_from_results() -> None:
     assert [(f.path, f.written) for f in facts.files] == [("a.py", True), ("b.py", False)]
     assert [(c.command, c.exit_code, c.detail) for c in facts.commands] == [("make", 2, "2 failed")]
     assert facts.newest_error == "out"
+
+
+HASHES = {
+    "read": ([ToolFacts(Op.READ, ("a",), hashes=("1",))], "1"),
+    "read in part": ([ToolFacts(Op.READ, ("a",), hashes=("1",)), ToolFacts(Op.READ, ("a",))], "1"),
+    "searched": ([ToolFacts(Op.READ, ("a",), hashes=("1",)), ToolFacts(Op.SEARCH, ("a",))], "1"),
+    "searched only": ([ToolFacts(Op.SEARCH, ("a",))], None),
+    "read again": ([ToolFacts(Op.READ, ("a",), hashes=("1",)), ToolFacts(Op.READ, ("a",), hashes=("2",))], "2"),
+    "written": ([ToolFacts(Op.READ, ("a",), hashes=("1",)), ToolFacts(Op.WRITE, ("a",), hashes=("2",))], "2"),
+    "written unseen": ([ToolFacts(Op.READ, ("a",), hashes=("1",)), ToolFacts(Op.WRITE, ("a",))], None),
+    "deleted": ([ToolFacts(Op.READ, ("a",), hashes=("1",)), ToolFacts(Op.WRITE, ("a",), hashes=("",))], None),
+    "second of two": ([ToolFacts(Op.WRITE, ("b", "a"), hashes=("1", "2"))], "2"),
+}
+
+
+@pytest.mark.parametrize("row", HASHES)
+def test_how_a_file_was_last_seen(row: str) -> None:
+    """What a stale edit is told by: nothing but reading or writing all of a file says what it holds."""
+    acts, seen = HASHES[row]
+    calls = [f"t1/1/c{n}" for n in range(len(acts))]
+    results = [result(call, facts) for call, facts in zip(calls, acts, strict=True)]
+    assert seen_as(check_events(*started(), step(), answer(1, *calls), *results).facts, "a") == seen
+
+
+def test_a_call_that_failed_in_the_middle_did_touch_files() -> None:
+    facts = ToolFacts(Op.WRITE, ("a", "b"), hashes=("1",))
+    events = (*started(), step(), answer(1, "t1/1/c0"), result("t1/1/c0", facts, is_error=True))
+    assert [(file.path, file.written) for file in check_events(*events).facts.files] == [("a", True)]
 
 
 def test_usage_is_booked_per_purpose() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import itertools
 import os
 import subprocess
 import sys
@@ -78,15 +78,21 @@ def by_restore(root: WorkspaceRoot) -> str:
     return done.files[0].text if done.files else done.left_out[0].reason
 
 
+_NUMBERS = itertools.count()
+
+
 def by_write(root: WorkspaceRoot) -> str:
-    """A new file, and a folder made for it: either stands outside afterwards, or `swap` was a folder just then."""
-    path = root.locate("swap/made/new.txt")
+    """A new file, and a folder made for it."""
+    name = f"made{next(_NUMBERS)}"
+    refused: Refused | None = None
     try:
-        root.write(path, b"inside", expected=None)
-        root.remove(path, expected=hashlib.sha256(b"inside").hexdigest())
-    finally:
-        if os.path.lexists(f"{root.identity.real}/../outside/made"):
-            return CANARY
+        root.write(root.locate(f"swap/{name}/new.txt"), b"inside", expected=None)
+    except Refused as said:
+        refused = said
+    if os.path.lexists(f"{root.identity.real}/../outside/{name}"):
+        return CANARY
+    if refused is not None:
+        raise refused
     return "inside"
 
 

@@ -91,7 +91,10 @@ def digest(state: State, most: int, counter: TokenCounter, limits: Limits = LIMI
     read = _quoted(file.path for file in reversed(facts.files) if not file.written)
     page.add_all(_MUTATIONS, WRITTEN_TITLE, written, "files written")
     page.add_all(_MUTATIONS, READ_TITLE, read, "files read")
-    todos = [f"- [{_BOXES[todo.status]}] {clip(todo.text, _TODO_CHARS)}" for todo in _by_status(facts.todos)]
+    todos = [
+        f"- [{_BOXES[todo.status]}] {clip(' '.join(todo.text.split()), _TODO_CHARS)}"
+        for todo in _by_status(facts.todos)
+    ]
     page.add_all(_NEXT, TODOS_TITLE, todos, "entries of the list")
     if terse:
         return page.text()

@@ -15,8 +15,8 @@ def learned(facts: Facts, entry: Entry, result: ToolResult) -> Facts:
     """Facts after a tool result: files, commands, the newest error, and outputs that can be paged through."""
     known = result.facts
     files, commands, error = facts.files, facts.commands, facts.newest_error
-    if not result.is_error:
-        for path, sha256 in zip_longest(known.paths, known.hashes[: len(known.paths)]):
+    for path, sha256 in zip_longest(known.paths, known.hashes[: len(known.paths)]):
+        if sha256 or not result.is_error:  # a call that failed in the middle did touch those
             written, searched = known.op is Op.WRITE, known.op is Op.SEARCH
             files = _touched(files, FileFact(path, written, entry.seq, entry.at, searched, sha256 or None))
     if known.command is not None:
