@@ -279,7 +279,7 @@ async def test_it_understands_the_real_tools(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     with WorkspaceRoot.open(str(tmp_path)) as root:
-        session = Session(project(4), toolbox=Toolbox(root, NoBlobs(), tuple, nothing_recalled, lambda path: None))
+        session = Session(project(4), toolbox=Toolbox(root, NoBlobs(), tuple, nothing_recalled))
         report = await session.prompt("Go.")
     results = [block for message in session.messages for block in message.blocks if isinstance(block, ToolResult)]
     assert [result.text for result in results if result.is_error] == []

@@ -44,7 +44,7 @@ from ullage.storage.ids import session_path, workspace_key
 from ullage.storage.log import SessionLog
 from ullage.testing.model import Line, Reply, ScriptedModel, ScriptedSummariser
 from ullage.testing.validator import problems
-from ullage.tools.toolbox import tool_specs
+from ullage.tools.table import tool_specs
 
 START = 1_790_000_000_000
 _FIXED = fixed_part(system_prompt("/work"), tuple(map(request_tool, tool_specs())), ApproximateCounter()).tokens

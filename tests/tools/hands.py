@@ -53,9 +53,8 @@ class Hands:
         return replace(self.recalled, query=parse_query(text), hits=self.recalled.hits[:limit])
 
     def toolbox(self, **options: Any) -> Toolbox:
-        return Toolbox(
-            self.root, self.blobs, lambda: self.allowed, self.recall, self.seen.get, limits=self.limits, **options
-        )
+        options = {"seen": self.seen.get, "writes": True, "limits": self.limits} | options
+        return Toolbox(self.root, self.blobs, lambda: self.allowed, self.recall, **options)
 
     async def run(self, tool: str, **arguments: Any) -> ToolOutcome:
         """Run one call; whatever comes out, nothing of the outside is in it and it carries facts."""

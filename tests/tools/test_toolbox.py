@@ -95,7 +95,7 @@ async def test_a_fault_of_ours_is_an_outcome(hands: Hands, caplog: pytest.LogCap
     def broken() -> list[object]:
         raise RuntimeError("a bug")
 
-    box = Toolbox(hands.root, hands.blobs, broken, hands.recall, hands.seen.get)  # type: ignore[arg-type]
+    box = Toolbox(hands.root, hands.blobs, broken, hands.recall)  # type: ignore[arg-type]
     outcome = await box.run("read_output", json.dumps({"reference": "0" * 64}))
     assert outcome.is_error and "a bug" not in outcome.text and "a bug" in caplog.text
     assert outcome.facts is not None and outcome.facts.op is Op.READ
@@ -120,7 +120,7 @@ async def test_cancelling_waits_for_the_thread(hands: Hands) -> None:
         left.append("left")
         return []
 
-    box = Toolbox(hands.root, hands.blobs, allowed, hands.recall, hands.seen.get)
+    box = Toolbox(hands.root, hands.blobs, allowed, hands.recall)
     call = asyncio.ensure_future(box.run("read_output", json.dumps({"reference": "0" * 64})))
     await asyncio.to_thread(entered.wait)
     call.cancel()
@@ -131,3 +131,11 @@ async def test_cancelling_waits_for_the_thread(hands: Hands) -> None:
     with pytest.raises(asyncio.CancelledError):
         await call
     assert still_waiting and left == ["left"]
+
+
+async def test_where_nothing_may_change_there_is_no_tool_for_it(hands: Hands) -> None:
+    """The model is not told of what nobody could allow, and could not call it either."""
+    box = hands.toolbox(writes=False)
+    assert not any(spec.changes for spec in box.specs())
+    outcome = await box.run("write", json.dumps({"path": "f", "content": "x"}))
+    assert outcome.is_error and "There is no tool 'write'" in outcome.text and not (hands.ws / "f").exists()

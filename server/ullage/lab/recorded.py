@@ -9,7 +9,7 @@ from ullage.core.ports import ModelCard, ProviderEvent, Tell, TokenCounter, Tool
 from ullage.core.requests import Request
 from ullage.sessions.ports import Ports
 from ullage.storage.files import DiskFiles
-from ullage.tools.toolbox import tool_specs
+from ullage.tools.table import tool_specs
 
 
 class Recorded:
