@@ -8,7 +8,7 @@ log sees to the other processes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,27 +26,26 @@ from ullage.core.events import (
 )
 from ullage.core.inputs import Allowed, Denied
 from ullage.core.messages import Message, Role, ToolCall, ToolResult
-from ullage.core.ports import Tell, ToolOutcome, Tools, ToolSpec, to_nobody
+from ullage.core.ports import ToolSpec
 from ullage.core.reduce import reduce
 from ullage.core.rewinding import standing
-from ullage.core.state import State, seen_as
+from ullage.core.state import State
 from ullage.core.views import export_view
 from ullage.providers.keys import Source
 from ullage.sessions.actor import SessionActor
 from ullage.sessions.effects import Effects
 from ullage.sessions.engine import Engine
 from ullage.sessions.export import markdown
+from ullage.sessions.hands import make_tools
 from ullage.sessions.journal import Journal
 from ullage.sessions.notices import Listener, Notice
 from ullage.sessions.ports import Ask, Ports
-from ullage.sessions.searching import SessionsFound, make_recall, search_sessions
+from ullage.sessions.searching import SessionsFound, search_sessions
 from ullage.storage.blobs import BlobStore
 from ullage.storage.fork import fork
 from ullage.storage.ids import session_path, sessions_folder, workspace_key
 from ullage.storage.index import SessionSummary, list_sessions
 from ullage.storage.log import Opened, SessionLog
-from ullage.tools.toolbox import Toolbox
-from ullage.workspace.commands import Commands
 from ullage.workspace.root import WorkspaceRoot
 
 
@@ -224,7 +223,8 @@ class Host:
         root = state.facts.root
         blobs = BlobStore(self._ports.files, self._ports.home, workspace_key(root))
         door, journal = self._door(root), Journal(log, state, self._ports.clock)
-        tools = _Trusted(self._toolbox(door, blobs, journal), lambda: self.is_trusted(root))
+        can_ask = self.ask is not None
+        tools = make_tools(self._ports, journal, door, blobs, lambda: self.is_trusted(root), can_ask=can_ask)
         engine = Engine(self._ports, tools, root)
         effects = Effects(self._ports, engine, tools, door, blobs, self._asked, lambda: self.is_trusted(root))
         actor = SessionActor(journal, engine, effects, self._heard)
@@ -238,24 +238,6 @@ class Host:
             return WorkspaceRoot.open(root, limits=self._ports.limits.workspace)
         except UllageError:
             return None
-
-    def _toolbox(self, door: WorkspaceRoot | None, blobs: BlobStore, journal: Journal) -> Tools:
-        if door is None:
-            return _NoTools()
-        recall = make_recall(self._ports, lambda: journal.state)
-        limits, outputs = self._ports.limits, lambda: journal.state.facts.outputs
-        # Where nobody can be asked no command may run, so the model is not told of any.
-        commands = Commands(door.identity, blobs.writer, limits.workspace) if self.ask is not None else None
-        return Toolbox(
-            door,
-            blobs,
-            outputs,
-            recall,
-            seen=lambda path: seen_as(journal.state.facts, path),
-            writes=self.ask is not None,
-            commands=commands,
-            limits=limits.tools,
-        )
 
     def counter_changed(self) -> None:
         """The rank table was loaded: every open session counts again and tells its number."""
@@ -376,34 +358,3 @@ def _unknown_outcome(turn_id: str, step: int, call_id: str) -> ResultReceived:
     number = call_id.rsplit("/c", 1)[-1]
     message = Message(f"{turn_id}/{step}/r{number}", Role.TOOL, (result,), turn_id)
     return ResultReceived(turn_id, step, message, 0, "")
-
-
-class _NoTools:
-    """The tools of a workspace that is gone."""
-
-    def specs(self) -> Sequence[ToolSpec]:
-        return ()
-
-    async def run(self, name: str, arguments: str, tell: Tell = to_nobody) -> ToolOutcome:
-        return ToolOutcome("The workspace folder is gone, so no tool can run.", is_error=True)
-
-    async def close(self) -> None:
-        pass
-
-
-class _Trusted:
-    """Tools that are there only while their root is trusted."""
-
-    def __init__(self, tools: Tools, trusted: Callable[[], bool]) -> None:
-        self._tools, self._trusted = tools, trusted
-
-    def specs(self) -> Sequence[ToolSpec]:
-        return self._tools.specs() if self._trusted() else ()
-
-    async def run(self, name: str, arguments: str, tell: Tell = to_nobody) -> ToolOutcome:
-        if not self._trusted():
-            return ToolOutcome("This workspace is not trusted, so no tool may run in it.", is_error=True)
-        return await self._tools.run(name, arguments, tell)
-
-    async def close(self) -> None:
-        await self._tools.close()

@@ -1,8 +1,8 @@
 """The tools of one session, behind the `Tools` port.
 
-Whether a root is trusted enough to have tools at all, whether files may be changed and commands may run in it, and which
-calls may, is decided by whoever makes the toolbox: without `writes` and `commands` there are no tools for that. Calls
-that change files run one after the other, in the order in which they came.
+Whether a root is trusted enough to have tools at all, and which calls may run, is decided by whoever makes the toolbox:
+without `writes` there are none that change files, without `commands` none that run any. Calls that change files run
+one after the other, in the order in which they came.
 """
 
 from __future__ import annotations

@@ -27,11 +27,11 @@ from itertools import count
 
 from ullage.core.errors import BadInput, Refused
 from ullage.core.ports import BlobWriter, Tell
+from ullage.workspace.entries import RootIdentity
 from ullage.workspace.environment import SHELLS, clean_environment
 from ullage.workspace.limits import Limits
 from ullage.workspace.output import Output
 from ullage.workspace.reading import Reading
-from ullage.workspace.root import RootIdentity
 
 _LATE_S = 2.0
 """How long after its grace a keeper may take to end before it is ended itself."""
