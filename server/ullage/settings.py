@@ -34,6 +34,7 @@ import ullage.wire.limits
 from ullage import spending
 from ullage.core.errors import BadInput
 from ullage.providers.choosing import ProviderName
+from ullage.workspace.sandbox import Sandbox, SandboxMode
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -57,8 +58,9 @@ WORKSPACE_MAY_SET: Final = frozenset({"profile", "instructions"})
 """What a workspace's own file may name."""
 
 
-EDITOR_MAY_NOT: Final = frozenset({"base_url"})
-"""What an editor may not name: a folder's own settings may reach an editor's, and this sends prompts and keys away."""
+EDITOR_MAY_NOT: Final = frozenset({"base_url", "sandbox", "sandbox_network", "sandbox_writable"})
+"""What an editor may not name: a folder's own settings may reach an editor's, and these send prompts and keys away, or
+let commands out."""
 
 BEFORE_EDITOR: Final = ("limits.editors.", "limits.wire.")
 """Beginnings of names that no editor can set: the server goes by them before it hears of an editor's settings."""
@@ -165,10 +167,31 @@ class Settings(BaseModel):
         "counts. A comma alone: none.",
     )
 
+    sandbox: SandboxMode = Field(
+        default=SandboxMode.AUTO,
+        description="auto: commands can write in the workspace and the temporary folder only, where the kernel has "
+        "Landlock; off: anywhere. `ullage doctor` tells what holds.",
+    )
+    sandbox_network: bool = Field(
+        default=True,
+        description="Whether confined commands reach the network. When off, none starts where that cannot be had.",
+    )
+    sandbox_writable: str = Field(
+        default="",
+        max_length=4_000,
+        description="More folders that confined commands can write in, such as caches, separated by colons.",
+    )
+
     @field_validator("home")
     @classmethod
     def _absolute(cls, home: Path) -> Path:
         return home.expanduser().absolute()
+
+    @property
+    def confined(self) -> Sandbox:
+        """What commands are confined to."""
+        folders = (str(Path(name).expanduser()) for name in self.sandbox_writable.split(":") if name)
+        return Sandbox(self.sandbox, self.sandbox_network, tuple(name for name in folders if name.startswith("/")))
 
     @property
     def instruction_names(self) -> tuple[str, ...]:

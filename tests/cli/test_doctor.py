@@ -137,3 +137,24 @@ def test_without_full_text_search_nothing_is_broken(shell: Shell, monkeypatch: p
     monkeypatch.setattr("ullage.cli.doctor.sqlite3.connect", connect)
     said = shell("doctor")
     assert (said.code, line(said, "search").startswith("less search")) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "confines", "cuts", "found"),
+    [
+        ("", True, True, "ok sandbox Commands can write in the workspace and the temporary folder only"),
+        ("--sandbox-writable /a:/b", True, True, "the workspace, the temporary folder, /a and /b only"),
+        ("--no-sandbox-network", True, True, "They reach no network."),
+        ("", True, False, "ok sandbox Commands can"),
+        ("--no-sandbox-network", True, False, "BROKEN sandbox Commands can"),
+        ("--sandbox off", True, True, "less sandbox Commands are not confined: the sandbox is off."),
+        ("", False, False, "less sandbox Commands are not confined: this system has no Landlock."),
+    ],
+)
+def test_what_commands_are_confined_to(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, words: str, confines: bool, cuts: bool, found: str
+) -> None:
+    for name, can in (("can_confine", confines), ("can_leave_network", cuts)):
+        monkeypatch.setattr(f"ullage.cli.doctor.{name}", lambda can=can: can)
+        monkeypatch.setattr(f"ullage.workspace.sandbox.{name}", lambda can=can: can)
+    assert found in line(shell("doctor", *words.split()), "sandbox")

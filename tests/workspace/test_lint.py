@@ -11,8 +11,9 @@ SERVER = Path(__file__).parents[2] / "server" / "ullage"
 DOOR = {SERVER / "workspace" / name for name in ("root.py", "openers.py", "writing.py", "entries.py")}
 BEHIND = ("ullage.workspace.openers", "ullage.workspace.writing")
 """What the door is made of: nobody goes round it."""
-KEEPER = SERVER / "workspace" / "keeper.py"
-"""Opens `/proc`, `/dev/null` and the root it is given; it is never given another path."""
+KEEPERS = {SERVER / "workspace" / "keeper.py", SERVER / "workspace" / "confine.py"}
+"""Run in a command's place, before it: they open what is the system's, and the folders a command may write in, and read
+no file of a user's."""
 PACKAGES = ("workspace", "tools", "sessions")
 
 MODULES = {"io", "shutil", "glob", "tempfile", "mmap", "linecache", "fileinput", "codecs.open"}
@@ -55,7 +56,7 @@ def offences(source: str) -> list[str]:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_only_the_door_opens(package: str) -> None:
-    files = [path for path in (SERVER / package).rglob("*.py") if path not in DOOR | {KEEPER}]
+    files = [path for path in (SERVER / package).rglob("*.py") if path not in DOOR | KEEPERS]
     assert files
     assert {path.name: found for path in files if (found := offences(path.read_text()))} == {}
 

@@ -29,6 +29,7 @@ from ullage.providers.models import from_table, price_of, read_prices
 from ullage.providers.tokens import load_counter
 from ullage.spending import caps
 from ullage.workspace.openers import open_beneath
+from ullage.workspace.sandbox import Sandbox, SandboxMode, can_confine, can_leave_network, described
 
 OLDEST_PYTHON: Final = (3, 11)
 """As `pyproject.toml` has it."""
@@ -86,7 +87,7 @@ def findings(args: argparse.Namespace, keys: Keys) -> Iterator[Finding]:
     yield _home(resolved)
     yield _tokens()
     yield from _answers(resolved, keys)
-    yield from (_search(), _door(), _rg())
+    yield from (_search(), _door(), _rg(), _sandbox(resolved.settings.confined))
 
 
 # --- the installation ---
@@ -143,6 +144,19 @@ def _door() -> Finding:
 def _rg() -> Finding:
     found = shutil.which("rg")
     return Finding("rg", Health.OK, f"{found or 'not installed'}; not needed, since searching files is built in")
+
+
+def _sandbox(wanted: Sandbox) -> Finding:
+    """What commands are confined to, and whether that can be had."""
+    text = described(wanted)
+    if wanted.mode is SandboxMode.OFF or not can_confine():
+        return Finding("sandbox", Health.LESS, text, "Allow only commands that you would run yourself.")
+    if not can_leave_network():
+        text += " Cutting off the network is not possible here."
+        if not wanted.network:
+            hint = f"No command will run: set {settings.variable('sandbox_network')} to true."
+            return Finding("sandbox", Health.BROKEN, text, hint)
+    return Finding("sandbox", Health.OK, text)
 
 
 # --- what is set ---

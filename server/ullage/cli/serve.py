@@ -135,6 +135,7 @@ def make_host(
             price_tier=resolved.settings.price_tier,
             price=partial(price_of, own=read_prices(resolved.settings.prices or "")),
             instructions=resolved.settings.instruction_names,
+            sandbox=resolved.settings.confined,
         )
         return Host(ports, _configured(resolved.settings))
 

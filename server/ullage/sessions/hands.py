@@ -30,6 +30,7 @@ def make_tools(
     """
     if door is None:
         return _Trusted(_NoTools(), trusted)
+    commands = Commands(door.identity, blobs.writer, ports.limits.workspace, sandbox=ports.sandbox)
     toolbox = Toolbox(
         door,
         blobs,
@@ -37,7 +38,7 @@ def make_tools(
         make_recall(ports, lambda: journal.state),
         seen=lambda path: seen_as(journal.state.facts, path),
         writes=can_ask,
-        commands=Commands(door.identity, blobs.writer, ports.limits.workspace) if can_ask else None,
+        commands=commands if can_ask else None,
         limits=ports.limits.tools,
     )
     return _Trusted(toolbox, trusted)

@@ -20,6 +20,7 @@ from ullage.core.money import Price
 from ullage.core.ports import Provider, Summariser, TokenCounter, ToolSpec
 from ullage.core.state import Config
 from ullage.providers.keys import Keys
+from ullage.workspace.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from ullage.storage.files import Files
@@ -73,3 +74,5 @@ class Ports:
     """What the tokens of the named model cost, where that is known."""
     instructions: tuple[str, ...] = ("AGENTS.md",)
     """Names of instruction files; of one folder the first that is there counts."""
+    sandbox: Sandbox = field(default_factory=Sandbox)
+    """What commands are confined to."""

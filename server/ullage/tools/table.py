@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.core.messages import Op
@@ -40,6 +40,7 @@ from ullage.tools.recall import recall
 from ullage.tools.todo import todo
 from ullage.tools.write import write
 from ullage.workspace.commands import Commands
+from ullage.workspace.sandbox import Sandbox, described
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +115,14 @@ COMMAND_TOOLS = {
 }
 
 
-def tool_specs(*, writes: bool = False, commands: bool = False) -> tuple[ToolSpec, ...]:
+def tool_specs(*, writes: bool = False, sandbox: Sandbox | None = None) -> tuple[ToolSpec, ...]:
     """Every tool as the model is told of it, sorted by name; those that change files or run commands only where such
-    calls may be allowed."""
+    calls may be allowed. Commands run in `sandbox`, be it one that is off; without any there are none."""
     specs = [_spec(name, tool) for name, tool in TOOLS.items()]
     specs += [_spec(name, tool, changes=True) for name, tool in WRITE_TOOLS.items() if writes]
-    specs += [_spec(name, tool, changes=tool.changes) for name, tool in COMMAND_TOOLS.items() if commands]
+    for name, tool in COMMAND_TOOLS.items() if sandbox is not None else ():
+        holds = f" {described(sandbox)}" if tool.changes and sandbox is not None else ""
+        specs.append(_spec(name, replace(tool, description=tool.description + holds), changes=tool.changes))
     return tuple(sorted(specs, key=lambda spec: spec.name))
 
 

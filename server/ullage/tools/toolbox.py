@@ -58,7 +58,7 @@ class Toolbox:
         self._limits = limits or Limits()
         self._clock = clock
         self._commands = commands
-        self._specs = tool_specs(writes=writes, commands=commands is not None)
+        self._specs = tool_specs(writes=writes, sandbox=None if commands is None else commands.sandbox)
         self._write_tools = WRITE_TOOLS if writes else {}
 
     def specs(self) -> Sequence[ToolSpec]:

@@ -32,6 +32,7 @@ from ullage.workspace.environment import SHELLS, clean_environment
 from ullage.workspace.limits import Limits
 from ullage.workspace.output import Output
 from ullage.workspace.reading import Reading
+from ullage.workspace.sandbox import Confinement, Sandbox, confinement
 
 _LATE_S = 2.0
 """How long after its grace a keeper may take to end before it is ended itself."""
@@ -71,7 +72,13 @@ class Run:
         self._loop = asyncio.get_running_loop()
         self._group = 0
 
-    def begin(self, programs: Sequence[Sequence[str]], environment: Mapping[str, str], identity: RootIdentity) -> None:
+    def begin(
+        self,
+        programs: Sequence[Sequence[str]],
+        environment: Mapping[str, str],
+        identity: RootIdentity,
+        confined: Confinement | None,
+    ) -> None:
         """Start its keeper and the thread that reads."""
         pipes = [os.pipe(), os.pipe()]
         writes = [write for _, write in pipes]
@@ -95,14 +102,9 @@ class Run:
         reading = Reading(self, self._keeper.stdout.fileno(), [read for read, _ in pipes], self._limits)
         threading.Thread(target=self._read, args=(reading,), name=f"command {self.run_id}", daemon=True).start()
         root, outputs, grace = identity.real, tuple(writes), self._limits.command_grace_seconds
-        order = (
-            [list(argv) for argv in programs],
-            dict(environment),
-            root,
-            (identity.device, identity.inode),
-            outputs,
-            grace,
-        )
+        limits = None if confined is None else (list(confined.writable), confined.network)
+        same = (identity.device, identity.inode)
+        order = ([list(argv) for argv in programs], dict(environment), root, same, outputs, grace, limits)
         frame = marshal.dumps(order)
         self._say(len(frame).to_bytes(4, "big") + frame)
 
@@ -187,8 +189,10 @@ class Commands:
         writer: Callable[[], BlobWriter],
         limits: Limits | None = None,
         environ: Mapping[str, str] | None = None,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self._identity, self._writer = identity, writer
+        self.sandbox = sandbox or Sandbox()
         self.limits = limits or Limits()
         self._environ = os.environ if environ is None else environ
         self._numbers = count(1)
@@ -211,6 +215,7 @@ class Commands:
             [(*shell, command) for shell in SHELLS],
             clean_environment(self._environ, self._identity.real),
             self._identity,
+            confinement(self.sandbox, self._identity.real, self._environ),
         )
         self._runs = {key: each for key, each in self._runs.items() if not each.gone.done()} | {run_id: run}
         return run

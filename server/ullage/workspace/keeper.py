@@ -40,7 +40,7 @@ LOOK_S = 0.05
 class Order:
     """What to run: the first of some programs that is there, looked for along `PATH` of the environment, in the folder
     `root`, which must be the one of that `identity` (device, inode), its output going to the descriptors `outputs`;
-    `grace` in seconds."""
+    `grace` in seconds; `confined` as `confine.py` takes it, or not at all."""
 
     def __init__(self, frame: bytes) -> None:
         self.programs: list[list[str]]
@@ -49,7 +49,10 @@ class Order:
         self.identity: tuple[int, int]
         self.outputs: tuple[int, int]
         self.grace: float
-        self.programs, self.environment, self.root, self.identity, self.outputs, self.grace = marshal.loads(frame)
+        self.confined: tuple[list[str], bool] | None
+        (self.programs, self.environment, self.root, self.identity, self.outputs, self.grace, self.confined) = (
+            marshal.loads(frame)
+        )
 
 
 class Keeper:
@@ -168,6 +171,11 @@ def become(order: Order, telling: int) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        if order.confined is not None:
+            sys.path.append(__file__.rpartition("/")[0])
+            import confine  # type: ignore[import-not-found]  # its file lies beside this one
+
+            confine.confine(*order.confined)
         for argv in order.programs:
             try:
                 os.execvpe(argv[0], argv, order.environment)
