@@ -35,6 +35,7 @@ from ullage.core.pins import ORIGIN, message_pin, typed_pin
 from ullage.core.reduce import replacement_items
 from ullage.core.requests import Request
 from ullage.core.state import MessageItem
+from ullage.testing.rewinding import going
 from ullage.testing.validator import problems
 
 RULE = "Never touch   the `prod` database.\n• Not even\n    to look."
@@ -119,6 +120,53 @@ def test_a_prompt_is_said_once_its_turn_took_it() -> None:
     log = Log()
     log._queue("t9", "queue", (Text("waits"),))  # type: ignore[arg-type]
     assert search_message(log.entries, "t9/u") is None and search_message(log.entries, "nobody") is None
+
+
+def test_what_was_taken_back_is_not_pinned_until_it_is_redone() -> None:
+    """Else a rewind or a redo after it would take the pin away, which only the person may."""
+    log = Log().prompt("first").answer(Text("one")).end()
+    second = len(log.entries)
+    log.prompt("second").answer(Text("two")).end()
+    said = {"t1/u": True, "t1/1/a": True, f"t{second}/u": False, f"t{second}/1/a": False}
+    log.add(going(log.entries, f"t{second}"))
+    assert {name: search_message(log.entries, name) is not None for name in said} == said
+    log.add(going(log.entries, None))
+    assert all(search_message(log.entries, name) for name in said)
+
+
+# --- rewinds ---
+
+
+def test_a_pin_that_a_compaction_shortened_is_not_told_again() -> None:
+    """It stands in the head that comes back, as the compaction left it."""
+    log = Log(budget(16_000, "test")).prompt("hello").answer(Text("x" * 20_000)).end()
+    pin_newest(log)
+    for number in range(8):
+        log.prompt(f"(wish {number})").answer(Text("(done) " * 200)).end()
+    [old] = check_compacts(log, Reason.MANUAL).pins
+    assert len(old.text) < 20_000
+    later = f"t{len(log.entries)}"
+    log.prompt("later").answer(Text("on")).end()
+    check_compacts(log, Reason.MANUAL)
+    log.add(going(log.entries, later))
+    assert not [item for item in log.state.items if isinstance(item, MessageItem) and item.message.origin == ORIGIN]
+
+
+def test_a_note_behind_what_is_shortened_is_in_view() -> None:
+    """A pinned message that the tail has a part of is told by its note alone, however often the session goes back."""
+    log = Log(budget(16_000, "test")).prompt("look").tool("grep", "{}", "x = 1\n" * 5_000)
+    whole = log.state.items[-1]
+    assert isinstance(whole, MessageItem)
+    log.answer(Text("On.")).end()
+    replacement = check_compacts(log, Reason.MANUAL)
+    [piece] = [piece for piece in replacement.tail if piece.message.message_id == whole.message.message_id]
+    assert piece.message != whole.message
+    pin(log, message_pin(whole.message, whole.seq))
+    later = f"t{len(log.entries)}"
+    log.prompt("later").answer(Text("on")).end()
+    log.add(going(log.entries, later))
+    notes = [item for item in log.state.items if isinstance(item, MessageItem) and item.message.origin == ORIGIN]
+    assert len(notes) == 1
 
 
 # --- what a compaction keeps ---

@@ -8,21 +8,22 @@ from dataclasses import replace
 import pytest
 from tests.core.walk import walk
 
-from ullage.core.context import ExactRecord, Kept, Reason
+from ullage.core.context import ExactRecord, Kept, Omission, OmissionReason, Reason
 from ullage.core.errors import BadInput
 from ullage.core.events import (
     CheckpointCommitted,
     Entry,
     Event,
     HandoffRecorded,
+    ItemsOmitted,
     SessionConfigured,
     SessionRedone,
     SessionRenamed,
     SessionRewound,
 )
 from ullage.core.inputs import CancelAsked, CompactAsked, RedoAsked, RewindAsked
-from ullage.core.messages import Op, Text, ToolFacts
-from ullage.core.omission import whole_items
+from ullage.core.messages import Op, Opaque, Reasoning, Text, ToolFacts
+from ullage.core.omission import message_units, whole_items
 from ullage.core.pins import ORIGIN
 from ullage.core.reduce import fold, reduce, resume
 from ullage.core.rewinding import goal, rewound, standing
@@ -59,6 +60,12 @@ def compact(stage: book.Stage, tail: int = 0) -> None:
     made = replace(book.replacement(), tail=tuple(Kept(i.seq, i.message, i.tokens) for i in kept))
     of = book.plan(stage.state, Reason.MANUAL)
     stage.record(book.checkpoint(stage.state, of, made, book.report(of)))
+
+
+def leave_out(stage: book.Stage) -> None:
+    """The first message, by a person's will."""
+    unit = next(message_units(stage.state.items))
+    stage.record(ItemsOmitted(Omission((tuple(item.seq for item in unit),), OmissionReason.ASKED, 1, 1)))
 
 
 def rewind(stage: book.Stage, name: str) -> None:
@@ -214,6 +221,31 @@ def test_a_compaction_after_a_rewind_opens_an_epoch_behind_the_one_in_force() ->
     assert isinstance(stage.state.items[0], ReplacementItem)
 
 
+@pytest.mark.parametrize("compacted", [True, False])
+def test_what_another_model_signed_does_not_come_back(compacted: bool) -> None:
+    """The session got another model before it came back: it would not be sent, so it must not count."""
+    stage = session("t1")
+    stage.record(SessionConfigured(model="m1"))
+    signed = Reasoning("I think.", Opaque("anthropic", "m1", '"' + "s" * 400 + '"'))
+    stage.send(book.prompt("t2"))
+    stage.send(book.proceed())
+    stage.send(book.answer(signed, Text("so")))
+    was = stage.state.tokens
+    if compacted:
+        compact(stage)
+        take(stage, "t3")
+    rewind(stage, "t3" if compacted else "t2")
+    stage.record(SessionConfigured(model="m2"))
+    if compacted:
+        rewind(stage, "t2")
+    redo(stage)
+    if compacted:
+        redo(stage)
+    assert not any(item.message.portable("m2")[1] for item in stage.state.items if isinstance(item, MessageItem))
+    assert compacted or stage.state.tokens == was - signed.tokens
+    assert not stage.state.facts.anomalies
+
+
 # --- redo ---
 
 
@@ -248,6 +280,7 @@ def test_rewinds_are_redone_one_after_the_other() -> None:
         (lambda stage: stage.record(SessionConfigured(model="other")), True),
         (lambda stage: take(stage, "t9"), False),
         (compact, False),
+        (lambda stage: leave_out(stage), False),
     ],
 )
 def test_nothing_is_redone_once_something_was_said(since: Callable[[book.Stage], None], possible: bool) -> None:

@@ -115,6 +115,15 @@ def test_what_is_dropped_counts_no_more() -> None:
     assert Reasoning("hm") in items[3].message.parts and not items[3].message.has_opaque
 
 
+def test_an_answer_that_comes_after_the_switch_loses_it_too() -> None:
+    """The session got another model while it was under way."""
+    log = Log(budget(64_000, "test")).prompt("look").step()
+    switched(log).answered(*signed(), Text("Looking."))
+    items = [item for item in log.state.items if isinstance(item, MessageItem)]
+    assert log.state.tokens == sum(count_message(item.message, COUNTER) for item in items)
+    assert items[-1].message.parts == (Reasoning("hm"), Text("Looking."))
+
+
 def test_what_is_left_out_loses_it_too() -> None:
     """Taken back after a switch, it counts what is sent of it."""
     log = answered(*signed())

@@ -19,7 +19,7 @@ from ullage.core.messages import Text, ToolCall
 from ullage.core.ports import ToolSpec
 from ullage.core.requests import Request
 from ullage.sessions.actor import SessionActor
-from ullage.sessions.notices import CompactionAnswer, Notice, TurnOutcome, Updated
+from ullage.sessions.notices import CompactionAnswer, Notice, RewindAnswer, TurnOutcome, Updated
 from ullage.storage.lines import Line, read_lines
 from ullage.storage.loading import Walk
 from ullage.testing.disk import FakeDisk
@@ -197,6 +197,44 @@ async def test_a_checkpoint_that_can_not_be_synced_keeps_the_old_context(faulty:
     assert list(actor.state.items) == before and actor.state.facts.compactions == 0
     assert "committed" not in faulty.told.statuses() and actor.read_only
     assert not any(isinstance(entry.event, CheckpointCommitted) for entry in durable(faulty))
+
+
+@pytest.mark.parametrize("redo", [False, True])
+@pytest.mark.parametrize("what", ["read", "write", "fdatasync"])
+async def test_a_rewind_that_can_not_be_synced_keeps_the_old_context(
+    faulty: Stage, root: Path, what: str, redo: bool
+) -> None:
+    """Commit before effect: nobody is told of it, and the model's view stays as it was.
+
+    What could not be read is asked once more; what could not be written or synced ends writing.
+    """
+    disk = disk_of(faulty)
+    faulty.play([say("One."), say("Two."), say("Three.")])
+    actor = await faulty.session_with(root, FakeTools())
+    for number in range(2):
+        await actor.prompt(f"t{number}", [Text("Go.")], PromptMode.QUEUE)
+    if redo:
+        await actor.rewind("r", "t1")
+
+    async def go(there: bool) -> RewindAnswer:
+        return await (actor.redo("u") if redo is there else actor.rewind("r", "t1"))
+
+    calls = len(disk.calls)
+    await go(there=True)
+    nth = [call.what for call in disk.calls[calls:]].index(what) + 1
+    await go(there=False)
+    before, told = actor.state, faulty.told.shown()
+    disk.fail(nth, errno.EIO)
+    async with asyncio.timeout(SECONDS):
+        with pytest.raises(UllageError) as refused:
+            await go(there=True)
+    assert disk.has_failed and refused.value.report.code == "storage_failed"
+    assert actor.state is before and faulty.told.shown() == told
+    assert durable(faulty)[-1].seq == before.facts.last_seq
+    assert bool(actor.read_only) is (what != "read")
+    if what == "read":
+        await go(there=True)
+        assert (await actor.prompt("t3", [Text("Go.")], PromptMode.QUEUE)).stop is Stop.DONE
 
 
 @pytest.mark.parametrize("nth", range(1, 40))

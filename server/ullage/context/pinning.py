@@ -27,7 +27,9 @@ from ullage.core.messages import Message
 from ullage.core.pins import known_pin, pin_note, refusal, text_of
 from ullage.core.ports import TokenCounter
 from ullage.core.reduce import reduce
+from ullage.core.rewinding import TakenBack
 from ullage.core.state import MessageItem, ReplacementItem, State, changed
+from ullage.core.views import client_view
 
 
 def pinning(state: State, pin: Pin, counter: TokenCounter) -> tuple[Pin, PinAdded | None]:
@@ -50,9 +52,16 @@ Going = SessionRewound | SessionRedone
 
 
 def tell_pins(state: State, event: Going, counter: TokenCounter) -> Going:
-    """The event, telling the pins that stay and whose text it takes out of view; `state` is the one just before it."""
+    """The event, telling the pins that stay and whose text it takes out of view; `state` is the one just before it.
+
+    One that a compaction shortened to its share stays as that left it: it would stand twice.
+    """
     after = reduce(state, Entry(state.facts.last_seq + 1, state.facts.last_at, event))
-    gone = tuple(_told(pin, counter) for pin in after.facts.pins if not _in_view(after, pin))
+    shortened = {
+        pin.pin_id for item in after.items if isinstance(item, ReplacementItem) for pin in item.replacement.pins
+    }
+    out = (pin for pin in after.facts.pins if pin.pin_id not in shortened and not _in_view(after, pin))
+    gone = tuple(_told(pin, counter) for pin in out)
     return replace(event, facts=changed(event.facts, pins_untold=gone))
 
 
@@ -66,8 +75,12 @@ def _in_view(state: State, pin: Pin) -> bool:
     for item in state.items:
         if isinstance(item, MessageItem) and item.message == note:
             return True
-        if isinstance(item, MessageItem) and item.message.message_id == pin.pin_id:
-            return text_of(item.message) == pin.text
+        if (
+            isinstance(item, MessageItem)
+            and item.message.message_id == pin.pin_id
+            and text_of(item.message) == pin.text
+        ):
+            return True
         if isinstance(item, ReplacementItem):
             words = (*item.replacement.task, *item.replacement.words)
             if pin in item.replacement.pins:
@@ -84,19 +97,26 @@ def find_message(state: State, message_id: str) -> tuple[Message, int] | None:
 
 
 def search_message(entries: Iterable[Entry], message_id: str) -> tuple[Message, int] | None:
-    """A message that was said in a session's log, and its seq. A prompt was said once its turn took it."""
+    """A message that was said in a session's log and not taken back, and its seq.
+
+    A prompt was said once its turn took it.
+    """
     waiting: Message | None = None
+    found: tuple[Message, int] | None = None
+    taken = TakenBack()
     for entry in entries:
+        if shown := client_view(entry):
+            taken.note(shown)
         match entry.event:
             case PromptQueued(message) | PromptEdited(message) if message.message_id == message_id:
                 waiting = message
             case TurnStarted(turn_id) | SteerEntered(_, turn_id) if waiting and waiting.turn_id == turn_id:
-                return waiting, entry.seq
+                found = waiting, entry.seq
             case AnswerReceived(message=message) | ResultReceived(message=message) if message.message_id == message_id:
-                return message, entry.seq
+                found = message, entry.seq
             case _:
                 pass
-    return None
+    return None if found is None or taken.holds_message(found[1], message_id) else found
 
 
 def unknown_message() -> BadInput:

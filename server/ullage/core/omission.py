@@ -123,7 +123,7 @@ def _arranged(
             item, placed = OmissionItem(entry.seq, tuple(left), marker, 0), True
         upto += item.tokens
         arranged.append(item if item.upto == upto else replace(item, upto=upto))
-    facts = changed(state.facts, revision=entry.seq, baseline=None)
+    facts = changed(state.facts, revision=entry.seq, baseline=None, redoable=-1)
     return State(facts, AppendOnly(arranged))
 
 

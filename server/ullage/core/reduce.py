@@ -233,7 +233,7 @@ def _configured(state: State, entry: Entry, event: SessionConfigured) -> State:
     return State(changed(state.facts, config=config, revision=revision), items)
 
 
-def _portable(items: AppendOnly[Item], model: str) -> AppendOnly[Item]:
+def _portable(items: Iterable[Item], model: str) -> AppendOnly[Item]:
     """Items without what other models signed: it would not be sent, so it must not count, whoever answers later."""
     kept, upto = list[Item](), 0
     for item in items:
@@ -312,7 +312,10 @@ def _checkpoint(state: State, entry: Entry, event: CheckpointCommitted) -> State
 
 
 def _went(state: State, entry: Entry, event: SessionRewound | SessionRedone) -> State:
-    """Go back or return: the event holds what of the state is not here any more (`core.rewinding`)."""
+    """Go back or return: the event holds what of the state is not here any more (`core.rewinding`).
+
+    What another model signed does not come back: the session may have another one by now.
+    """
     found = omission(state.items)
     whole = whole_items(state.items) if found and found.seq >= event.cut else state.items
     items = [*(item for item in whole if item.seq < event.cut), *event.items]
@@ -325,7 +328,9 @@ def _went(state: State, entry: Entry, event: SessionRewound | SessionRedone) -> 
         sent=None,
         redoable=entry.seq if isinstance(event, SessionRewound) else event.facts.redoable,
     )
-    after, known = State(facts, _summed(items)), state.facts
+    model = facts.config.model
+    after = State(facts, _summed(items) if model is None else _portable(items, model))
+    known = state.facts
     fits = known.open_turn is None and (not event.cut or facts.epoch == known.epoch)
     return after if fits else noted(after, entry)
 

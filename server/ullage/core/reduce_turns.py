@@ -228,7 +228,7 @@ def answered(state: State, entry: Entry, event: AnswerReceived) -> State | None:
         return None
     facts, sent = before.facts, before.facts.sent
     asked = sent is not None and sent.step == event.step
-    items = _add(before, entry, event.message, event.tokens, event.encoding)
+    items = _answer_added(before, entry, event)
     pending = tuple(call.call_id for call in event.message.calls)
     guess = event.tokens + (sent.tokens if sent is not None and asked else 0)
     facts = changed(
@@ -244,6 +244,13 @@ def answered(state: State, entry: Entry, event: AnswerReceived) -> State | None:
     if event.complete:
         facts = changed(facts, attempts=0, attempt_size=0, overflow_spent=False)
     return State(facts, items) if asked else noted(State(facts, items), entry)
+
+
+def _answer_added(state: State, entry: Entry, event: AnswerReceived) -> AppendOnly[Item]:
+    """Without what its model signed, where the session got another model meanwhile: that would not be sent back."""
+    model = state.facts.config.model
+    message, less = (event.message, 0) if model is None else event.message.portable(model)
+    return _add(state, entry, message, event.tokens - less, event.encoding)
 
 
 def _baseline(state: State, sent: Sent, event: AnswerReceived, length: int) -> Baseline | None:

@@ -310,7 +310,7 @@ class Facts:
     steps: int = 0
     compactions: int = 0
     redoable: int = -1
-    """Seq of the rewind that can still be undone: nothing was said since."""
+    """Seq of the rewind that can still be undone: nothing was said, left out or taken back since."""
     anomalies: tuple[int, ...] = ()
     read_only: str | None = None
 

@@ -87,7 +87,12 @@ METHODS: Final = (
         session.RewindResult,
         "Go back to just before a turn, while the session is idle, or say what that would do. Files stay as they are.",
     ),
-    _method("session/redo", session.SessionParams, session.RewindResult, "Undo the newest rewind, before a new turn."),
+    _method(
+        "session/redo",
+        session.SessionParams,
+        session.RewindResult,
+        "Undo the newest rewind, until a turn starts, a compaction ends or messages are left out.",
+    ),
     _method(
         "session/leaveOut",
         session.LeaveOutParams,

@@ -367,8 +367,11 @@ class SessionLoop:
         before = self.occupancy.used
         try:
             planned = await asyncio.to_thread(plan_rewind, self.log, self.state, self._engine.counter, name)
+        except (BadInput, StorageFailed) as refused:
+            return refused.report  # what can't be read ends nothing
+        try:
             entry = await self._journal.swap(planned.event)
-        except (BadInput, ContextFailed) as refused:
+        except ContextFailed as refused:
             return refused.report
         self._publish(entry)
         self._tell_occupancy()
