@@ -27,6 +27,8 @@ from ullage.core.context import (
     CompactionPlan,
     HandoffFirst,
     Impossible,
+    Omission,
+    OmissionReason,
     Proceed,
     Reason,
     Replacement,
@@ -35,7 +37,7 @@ from ullage.core.context import (
     Word,
 )
 from ullage.core.errors import ErrorReport
-from ullage.core.events import CompactionFailed, SessionConfigured
+from ullage.core.events import CompactionFailed, ItemsOmitted, SessionConfigured
 from ullage.core.messages import (
     BlobRef,
     Op,
@@ -51,6 +53,7 @@ from ullage.core.messages import (
     ToolResult,
     Usage,
 )
+from ullage.core.omission import message_units
 from ullage.core.ports import ModelCard
 from ullage.core.requests import Request
 from ullage.testing.validator import problems
@@ -406,6 +409,15 @@ def test_task_words_and_tail_are_disjoint() -> None:
     replacement = check_compacts(log, Reason.MANUAL)
     assert [word.text for word in replacement.task] == ["next."]
     assert {"the task.", "steering."} <= {word.text for word in replacement.words}
+
+
+def test_what_was_pruned_does_not_come_back_into_a_tail() -> None:
+    """W-A10: a summary tells of it; the tail has room for it and keeps its neighbours."""
+    log = reading(200_000, 20)
+    *_, gone, stays = [unit for unit in message_units(log.state.items) if unit[0].message.calls][:-3]
+    left_out = Omission((tuple(item.seq for item in gone),), OmissionReason.SNIP, 1_000, 20)
+    tail = tail_text(check_compacts(log.add(ItemsOmitted(left_out)), Reason.MANUAL))
+    assert [unit[0].message.calls[0].call_id in tail for unit in (gone, stays)] == [False, True]
 
 
 def test_the_task_stays_whatever_a_summary_forgot() -> None:
