@@ -156,7 +156,7 @@ async def test_an_overflow_after_pruning_compacts_the_whole(reading: Stage, root
 
 
 async def test_a_compaction_without_a_model_knows_all_files(reading: Stage, root: Path) -> None:
-    """W-A10: facts are of everything; what was pruned does not come back into the tail."""
+    """W-A10: facts are of everything, also of what was pruned."""
     actor = await pruned(reading, root)
     await actor.compact("c1")
     [committed] = of_kind(actor, CheckpointCommitted)
