@@ -8,11 +8,13 @@ import type { CompactionPayload, InspectResult, OccupancyPayload, PermissionPara
 
 const text = v.pipe(v.string(), v.maxLength(1_000_000));
 const id = v.pipe(v.string(), v.minLength(1), v.maxLength(200));
+const path = v.pipe(v.string(), v.maxLength(4096));
 const seq = v.pipe(v.number(), v.integer(), v.minValue(0));
 
 const FROM_PANEL = v.variant("kind", [
   v.strictObject({ kind: v.literal("ready") }),
-  v.strictObject({ kind: v.literal("send"), text, mode: v.picklist(["queue", "steer"]) }),
+  v.strictObject({ kind: v.literal("send"), text, mode: v.picklist(["queue", "steer"]), mentions: v.pipe(v.array(path), v.maxLength(100)) }),
+  v.strictObject({ kind: v.literal("findFiles"), query: path }),
   v.strictObject({ kind: v.literal("command"), name: v.picklist(["compact", "fork", "new", "open", "rename", "export", "inspect", "stop", "log", "restart", "key", "trust", "redo"]), argument: text }),
   v.strictObject({ kind: v.literal("queueEdit"), turnId: id, text }),
   v.strictObject({ kind: v.literal("queueRemove"), turnId: id }),
@@ -24,9 +26,10 @@ const FROM_PANEL = v.variant("kind", [
   v.strictObject({ kind: v.literal("unpin"), pinId: id }),
   v.strictObject({ kind: v.literal("decide"), callId: id, decision: v.picklist(["allow", "deny"]), reason: text }),
   v.strictObject({ kind: v.literal("copy"), text }),
-  v.strictObject({ kind: v.literal("openLink"), href: v.pipe(v.string(), v.maxLength(4096)) }),
-  v.strictObject({ kind: v.literal("openFile"), path: v.pipe(v.string(), v.maxLength(4096)) }),
+  v.strictObject({ kind: v.literal("openLink"), href: path }),
+  v.strictObject({ kind: v.literal("openFile"), path }),
   v.strictObject({ kind: v.literal("handoff"), on: v.boolean() }),
+  v.strictObject({ kind: v.literal("leaveOut"), messageIds: v.array(id), back: v.boolean() }),
 ]);
 
 export type FromPanel = v.InferOutput<typeof FROM_PANEL>;
@@ -48,7 +51,7 @@ const compaction = v.custom<CompactionPayload>((value) => isObject(value) && typ
 const permission = v.custom<PermissionParams>((value) => isObject(value) && typeof value.callId === "string" && typeof value.arguments === "string");
 const inspection = v.custom<InspectResult>((value) => isObject(value) && Array.isArray(value.categories) && isObject(value.occupancy));
 
-const session = v.object({ sessionId: v.string(), title: v.string(), readOnly: v.nullable(v.string()), updates: v.array(update) });
+const session = v.object({ sessionId: v.string(), title: v.string(), readOnly: v.nullable(v.string()), resume: v.nullable(v.string()), updates: v.array(update) });
 
 const TO_PANEL = v.variant("kind", [
   v.object({
@@ -63,6 +66,7 @@ const TO_PANEL = v.variant("kind", [
   v.object({ kind: v.literal("permissions"), permissions: v.array(permission) }),
   v.object({ kind: v.literal("problem"), message: v.string(), hint: v.string(), restore: v.string() }),
   v.object({ kind: v.literal("focus"), insert: v.string() }),
+  v.object({ kind: v.literal("files"), query: v.string(), found: v.array(v.string()) }),
   v.object({ kind: v.literal("inspection"), inspection, title: v.string(), handoffOn: v.boolean() }),
 ]);
 

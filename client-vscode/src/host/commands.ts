@@ -28,6 +28,7 @@ export function registerCommands(context: vscode.ExtensionContext, controller: C
       await controller.chat.reveal();
       controller.post({ kind: "focus", insert: "" });
     },
+    "ullage.chat.addSelection": () => addSelection(controller),
     "ullage.server.restart": () => controller.server.restart(),
     "ullage.server.log": () => log.show(),
     "ullage.auth.set": () => setKey(context, controller),
@@ -140,6 +141,16 @@ async function pin(controller: Controller): Promise<void> {
     const text = await vscode.window.showInputBox({ prompt: "Kept in view, to the letter, through every compaction", value });
     if (text) await controller.request("ullage/session/pin", { sessionId, text });
   });
+}
+
+/** Names the place; the agent reads it itself, as it is by then. */
+async function addSelection(controller: Controller): Promise<void> {
+  const editor = vscode.window.activeTextEditor;
+  if (!editor || editor.document.uri.scheme !== "file") return;
+  const { start, end } = editor.selection;
+  const lines = editor.selection.isEmpty ? "" : ` lines ${start.line + 1}-${end.line + 1}`;
+  await controller.chat.reveal();
+  controller.post({ kind: "focus", insert: `${vscode.workspace.asRelativePath(editor.document.uri, false)}${lines} ` });
 }
 
 async function setKey(context: vscode.ExtensionContext, controller: Controller): Promise<void> {

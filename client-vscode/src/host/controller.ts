@@ -8,6 +8,7 @@ import type { Notifications, PermissionParams, PermissionResult, PromptMode, Req
 import { busy } from "../view/transcript";
 import { typed } from "../view/slash";
 import { payloadOf, isCancelled, words } from "./errors";
+import { Files } from "./files";
 import * as links from "./links";
 import type { Hearer, Server } from "./server";
 import { type Session, Sessions } from "./sessions";
@@ -22,6 +23,7 @@ export class Controller implements Hearer {
   readonly inspector: InspectorTab;
   private state: { state: ServerState; message: string } = { state: "starting", message: "" };
   private readonly deciding = new Map<string, (result: PermissionResult) => void>();
+  private readonly files = new Files();
   private inspecting: NodeJS.Timeout | undefined;
   server!: Server;
 
@@ -59,7 +61,9 @@ export class Controller implements Hearer {
     const shown = this.sessions.shown?.sessionId === told.params.sessionId;
     switch (told.method) {
       case "ullage/session/update": {
-        if (!this.sessions.hear(told.params) || !shown) return;
+        if (!this.sessions.hear(told.params)) return;
+        if (told.params.update.kind === "turnEnded") this.dropPermissions(told.params.sessionId);
+        if (!shown) return;
         this.post({ kind: "update", update: told.params });
         this.refresh();
         return;
@@ -83,7 +87,8 @@ export class Controller implements Hearer {
     }
   }
 
-  onPermission(params: PermissionParams): Promise<PermissionResult> {
+  onPermission(params: PermissionParams, token: vscode.CancellationToken): Promise<PermissionResult> {
+    token.onCancellationRequested(() => this.decide(params.callId, { decision: "deny" }));
     this.sessions.permissions.push(params);
     this.postPermissions();
     if (!this.chat.visible || this.sessions.shown?.sessionId !== params.sessionId) {
@@ -92,6 +97,11 @@ export class Controller implements Hearer {
       });
     }
     return new Promise((resolve) => this.deciding.set(params.callId, resolve));
+  }
+
+  /** What a turn asked and nobody answered is answered with its end. */
+  private dropPermissions(sessionId: string): void {
+    for (const each of this.sessions.permissions.filter((one) => one.sessionId === sessionId)) this.decide(each.callId, { decision: "deny" });
   }
 
   private decide(callId: string, result: PermissionResult): void {
@@ -115,7 +125,9 @@ export class Controller implements Hearer {
         this.snapshot();
         return this.inspect();
       case "send":
-        return this.send(message.text, message.mode);
+        return this.send(message.text, message.mode, message.mentions);
+      case "findFiles":
+        return this.post({ kind: "files", query: message.query, found: await this.files.named(message.query) });
       case "command":
         return this.command(message.name, message.argument);
       case "decide":
@@ -145,7 +157,9 @@ export class Controller implements Hearer {
       case "pin":
         return this.server.request("ullage/session/pin", { sessionId, messageId: message.messageId });
       case "unpin":
-        return this.server.request("ullage/session/unpin", { sessionId, pinId: message.pinId });
+        return this.server.request("ullage/session/unpin", { sessionId, pinId: message.pinId }).then(() => this.inspect());
+      case "leaveOut":
+        return this.server.request("ullage/session/leaveOut", { sessionId, messageIds: message.messageIds, back: message.back }).then(() => this.inspect());
       case "handoff":
         return this.server.request("ullage/session/configure", { sessionId, handoff: message.on }).then(() => this.inspect());
     }
@@ -161,7 +175,7 @@ export class Controller implements Hearer {
   }
 
   /** A text a person typed in the panel. The panel parsed it too; nothing with a slash gets past here. */
-  async send(text: string, mode: PromptMode): Promise<void> {
+  async send(text: string, mode: PromptMode, mentions: string[] = []): Promise<void> {
     const what = typed(text);
     if (what.kind !== "prompt") {
       if (what.kind !== "nothing") this.problem({ message: what.kind === "unknown" ? what.message : "That is a command, no prompt.", hint: "" }, text);
@@ -169,7 +183,7 @@ export class Controller implements Hearer {
     }
     try {
       const session = this.sessions.shown ?? (await this.begin(titleOf(what.text)));
-      await this.server.request("ullage/session/prompt", { sessionId: session.sessionId, text: what.text, mode, turnId: randomUUID() });
+      await this.server.request("ullage/session/prompt", { sessionId: session.sessionId, text: what.text, mode, mentions, turnId: randomUUID() });
     } catch (error) {
       if (isCancelled(error) || !this.server.ready) return;
       this.problem(words(error), text);
@@ -267,7 +281,7 @@ export class Controller implements Hearer {
     const session = this.sessions.shown;
     this.bar.server(this.state.state, session?.occupancy ?? null);
     this.chat.describe(session?.title ?? "");
-    const shown = session && { sessionId: session.sessionId, title: session.title, readOnly: session.readOnly, updates: [...session.updates, ...session.live] };
+    const shown = session && { sessionId: session.sessionId, title: session.title, readOnly: session.readOnly, resume: session.resume, updates: [...session.updates, ...session.live] };
     this.post({
       kind: "snapshot", server: this.state, trusted: vscode.workspace.isTrusted, session: shown, occupancy: session?.occupancy ?? null,
       compaction: session?.compaction ?? null, permissions: this.permissionsShown(),

@@ -16,7 +16,7 @@ export function activate(context: vscode.ExtensionContext): void {
   controller.server = server;
   context.subscriptions.push(log, bar, server);
   context.subscriptions.push(
-    vscode.window.registerWebviewViewProvider("ullage.chat", controller.chat),
+    vscode.window.registerWebviewViewProvider("ullage.view", controller.chat),
     vscode.workspace.onDidGrantWorkspaceTrust(() => {
       void controller.trying(async () => server?.trust());
       controller.post({ kind: "trusted", trusted: true });

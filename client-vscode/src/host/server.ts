@@ -15,7 +15,7 @@ export interface Hearer {
   onState(state: ServerState, message: string): void;
   onReady(): Promise<void>;
   onNotification<M extends keyof Notifications>(method: M, params: Notifications[M]["params"]): void;
-  onPermission(params: PermissionParams): Promise<PermissionResult>;
+  onPermission(params: PermissionParams, token: vscode.CancellationToken): Promise<PermissionResult>;
 }
 
 const NOTIFICATIONS: Array<keyof Notifications> = ["ullage/session/update", "ullage/context/occupancy", "ullage/session/warning", "ullage/context/compaction"];
@@ -81,7 +81,7 @@ export class Server implements vscode.Disposable {
         if (generation === this.generation) this.hearer.onNotification(method, params);
       });
     }
-    client.onRequest("ullage/permission/request", (params: PermissionParams) => this.hearer.onPermission(params));
+    client.onRequest("ullage/permission/request", (params: PermissionParams, token) => this.hearer.onPermission(params, token));
     try {
       await client.start();
       await this.sendKey();

@@ -4,12 +4,15 @@
 // panel that opens later, or a server that starts again, goes on from the newest seq without a gap or a repetition.
 
 import type { CompactionPayload, DeltaUpdate, OccupancyPayload, PermissionParams, SessionPayload, SessionUpdate } from "../protocol";
+import { resumeWords } from "../view/meter";
 import { apply, empty, type Transcript } from "../view/transcript";
 
 export interface Session {
   sessionId: string;
   title: string;
   readOnly: string | null;
+  /** What its next prompt begins with, where that is worth a thought first. */
+  resume: string | null;
   /** Durable updates in order. */
   updates: SessionUpdate[];
   /** What is being streamed: the newest pieces by message and kind, joined. */
@@ -37,7 +40,7 @@ export class Sessions {
     const old = this.known.get(sessionId);
     if (old) return old;
     const made: Session = {
-      sessionId, title: "", readOnly: null, updates: [], live: [], transcript: empty(), occupancy: null, compaction: null, handoffOn: true,
+      sessionId, title: "", readOnly: null, resume: null, updates: [], live: [], transcript: empty(), occupancy: null, compaction: null, handoffOn: true,
     };
     this.known.set(sessionId, made);
     return made;
@@ -51,6 +54,7 @@ export class Sessions {
     const session = this.of(payload.sessionId);
     session.title = payload.title;
     session.readOnly = payload.readOnly;
+    session.resume = resumeWords(payload.resume);
     session.handoffOn = payload.config.handoff ?? true;
     return session;
   }
@@ -66,6 +70,7 @@ export class Sessions {
       return true;
     }
     session.updates.push(told);
+    if (update.kind === "turnStarted" || update.kind === "compacted") session.resume = null;
     if (update.kind === "renamed") session.title = update.title;
     if (update.kind === "configured" && update.change.handoff !== null) session.handoffOn = update.change.handoff;
     if (update.kind === "answer" || update.kind === "turnEnded") session.live = [];

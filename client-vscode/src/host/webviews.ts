@@ -47,7 +47,7 @@ export class ChatView implements vscode.WebviewViewProvider {
   }
 
   async reveal(): Promise<void> {
-    await vscode.commands.executeCommand("ullage.chat.focus");
+    await vscode.commands.executeCommand("ullage.view.focus");
   }
 }
 

@@ -5,10 +5,11 @@ import { guard } from "lit-html/directives/guard.js";
 import { repeat } from "lit-html/directives/repeat.js";
 import type { FromPanel, ServerState, ToPanel } from "../messages";
 import type { CompactionPayload, OccupancyPayload, PermissionParams } from "../protocol";
-import { pretty } from "../view/calls";
+import { plural } from "../view/figures";
 import { meter } from "../view/meter";
 import { apply, applyAll, busy, empty, type Transcript } from "../view/transcript";
 import { Composer } from "./composer";
+import { givenTemplate } from "./given";
 import { listen, tell } from "./host";
 import { icon } from "./icon";
 import { rowTemplate, type RowContext } from "./rows";
@@ -17,7 +18,7 @@ import { Scroll } from "./scroll";
 interface State {
   server: { state: ServerState; message: string };
   trusted: boolean;
-  session: { sessionId: string; readOnly: string | null } | null;
+  session: { sessionId: string; readOnly: string | null; resume: string | null } | null;
   transcript: Transcript;
   occupancy: OccupancyPayload | null;
   compaction: CompactionPayload | null;
@@ -33,7 +34,10 @@ const state: State = {
 
 const root = document.getElementById("root") as HTMLElement;
 const composer = new Composer({ problem: (message) => change(() => (state.problem = message ? { message, hint: "" } : null)), busy: () => working(), stop });
-const scroll = new Scroll();
+/** Rows that are drawn at first, and how many more of the past at a time: enough for a screen, few enough to be quick. */
+const PAGE = 150;
+let most = PAGE;
+const scroll = new Scroll(() => earlier());
 let scheduled = false;
 
 function change(act: () => void): void {
@@ -62,6 +66,7 @@ function heard(message: ToPanel): void {
       state.transcript = applyAll(message.session?.updates ?? []);
       if (!same) {
         Object.assign(state, { problem: null, editing: null });
+        most = PAGE;
         scroll.follow();
       }
       return;
@@ -75,6 +80,7 @@ function heard(message: ToPanel): void {
     case "update":
       if (message.update.sessionId !== state.session?.sessionId) return;
       announce(message.update.update);
+      if (message.update.update.kind === "turnStarted" || message.update.update.kind === "compacted") state.session.resume = null;
       state.transcript = apply(state.transcript, message.update);
       return;
     case "occupancy":
@@ -94,6 +100,9 @@ function heard(message: ToPanel): void {
       return;
     case "focus":
       composer.insert(message.insert);
+      return;
+    case "files":
+      composer.files(message.query, message.found);
       return;
     case "inspection":
       return;
@@ -137,7 +146,13 @@ function rows(): unknown {
     canChange: !working() && state.session?.readOnly === null,
   };
   const shared = JSON.stringify([[...context.asking], context.running, [...context.pinned], context.canChange]);
-  return repeat(state.transcript.rows, (row) => row.key, (row) => guard([row, shared], () => rowTemplate(row, context)));
+  const hidden = Math.max(0, state.transcript.rows.length - most);
+  const earlierRows = hidden > 0 ? html`<button class="second earlier" @click=${earlier}>${icon("arrow-up")} ${plural(hidden, "earlier row")}</button>` : nothing;
+  return html`${earlierRows}${repeat(state.transcript.rows.slice(hidden), (row) => row.key, (row) => guard([row, shared], () => rowTemplate(row, context)))}`;
+}
+
+function earlier(): void {
+  if (state.transcript.rows.length > most) change(() => (most += PAGE));
 }
 
 function header(): TemplateResult | typeof nothing {
@@ -164,6 +179,7 @@ function banners(): TemplateResult {
       </div>`}
   ${trusted ? nothing : html`<div class="banner info">${icon("shield")}<span>This folder is not trusted: the agent has no tools.</span>${does("trust", "Trust…")}</div>`}
   ${session?.readOnly ? html`<div class="banner info">${icon("lock")}<span>Read-only: ${session.readOnly}</span>${does("fork", "Fork")}</div>` : nothing}
+  ${session?.resume && !working() ? html`<div class="banner info">${icon("history")}<span>${session.resume}</span>${does("compact", "Compact first")}</div>` : nothing}
   ${transcript.taken ? html`<div class="banner info">${icon("discard")}<span>Went back. Until the next prompt it can be redone.</span>${does("redo", "Redo")}</div>` : nothing}`;
 }
 
@@ -201,8 +217,8 @@ function compacting(): TemplateResult | typeof nothing {
 function approvals(): TemplateResult {
   return html`${state.permissions.map((each) => html`<section class="approval" aria-label="Approval needed: ${each.name}" data-call=${each.callId}>
     <div class="ask">${icon("question")} <b>${each.name}</b> asks to run</div>
-    <div class="small">${each.description}</div>
-    <pre tabindex="0">${pretty(each.arguments)}</pre>
+    ${givenTemplate(each.arguments)}
+    <details class="small"><summary>What it does</summary>${each.description}</details>
     <input type="text" placeholder="Why not (told to the model)" aria-label="Reason when denied" @keydown=${(event: KeyboardEvent) => event.key === "Enter" && decide(event, each, "deny")}>
     <div class="buttons">
       <button class="first" accesskey="y" @click=${(event: Event) => decide(event, each, "allow")}>Allow once</button>

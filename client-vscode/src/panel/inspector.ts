@@ -1,8 +1,8 @@
 // What fills the window: the number and its lines, shares, the biggest things, compactions, the handoff.
 
-import { html, render, svg, type TemplateResult } from "lit-html";
+import { html, nothing, render, svg, type TemplateResult } from "lit-html";
 import type { InspectResult, TotalsPayload } from "../protocol";
-import { dollars, duration, exact, percent, tokens } from "../view/figures";
+import { ago, dollars, duration, exact, percent, plural, tokens } from "../view/figures";
 import { meter, windowRows } from "../view/meter";
 import { listen, tell } from "./host";
 import { icon } from "./icon";
@@ -52,13 +52,21 @@ function categories(found: InspectResult): TemplateResult {
 
 function biggest(found: InspectResult): TemplateResult {
   if (found.biggest.length === 0) return html`<p class="small">Nothing yet.</p>`;
-  return html`<table>${found.biggest.map((each) => html`<tr><th scope="row">${each.category}</th><td class="number">${exact(each.tokens)}</td><td class="small">#${each.seq}</td></tr>`)}</table>`;
+  const { leftOut } = found;
+  return html`<table>${found.biggest.map((each) => html`<tr>
+      <th scope="row">${each.category}</th><td class="number">${exact(each.tokens)}</td><td class="small">#${each.seq}</td>
+      <td><button class="icon" title="Leave out of what the model sees" aria-label="Leave out" @click=${() => tell({ kind: "leaveOut", messageIds: [each.messageId], back: false })}>${icon("eye-closed")}</button></td>
+    </tr>`)}</table>
+    ${leftOut.messageIds.length > 0
+      ? html`<p class="small">Left out: ${plural(leftOut.messageIds.length, "message")}, ${exact(leftOut.tokens)} tokens.
+          <button class="second" @click=${() => tell({ kind: "leaveOut", messageIds: leftOut.messageIds, back: true })}>Take back</button></p>`
+      : nothing}`;
 }
 
 function checkpoints(found: InspectResult): TemplateResult {
   if (found.checkpoints.length === 0) return html`<p class="small">None yet: the model sees everything that was said.</p>`;
   return html`<table>${found.checkpoints.map(({ at, report }) => html`<tr>
-    <th scope="row"><time datetime=${new Date(at).toISOString()}>${new Date(at).toLocaleString()}</time></th>
+    <th scope="row"><time datetime=${new Date(at).toISOString()} title=${new Date(at).toLocaleString()}>${ago(at, Date.now())}</time></th>
     <td class="number">${exact(report.before)} → ${exact(report.after)}</td><td class="small">${report.strategy}, ${duration(report.durationMs)}</td>
   </tr>`)}</table>`;
 }

@@ -2,9 +2,10 @@
 
 import { html, nothing, type TemplateResult } from "lit-html";
 import { guard } from "lit-html/directives/guard.js";
-import { callLine, pretty } from "../view/calls";
+import { callLine } from "../view/calls";
 import { bytes, duration, exact, percent, plural } from "../view/figures";
 import type { AnswerRow, Call, CompactedRow, NoticeRow, PromptRow, Row } from "../view/transcript";
+import { givenTemplate } from "./given";
 import { icon } from "./icon";
 import { rendered } from "./markdown";
 
@@ -80,7 +81,7 @@ function callTemplate(call: Call, asking: boolean, live: boolean): TemplateResul
     <div class="detail">
       ${line.path ? html`<button class="link" data-do="file" data-with=${JSON.stringify({ path: line.path })}>Open ${line.path}</button>` : nothing}
       <div class="label">Arguments</div>
-      <pre tabindex="0">${pretty(call.call.arguments)}${cut(call.call.arguments, call.call.argumentsBytes)}</pre>
+      ${givenTemplate(call.call.arguments, cut(call.call.arguments, call.call.argumentsBytes))}
       ${call.printed ? html`<div class="label">Output so far</div><pre tabindex="0">${call.printed}</pre>` : nothing}
       ${call.result
         ? html`<div class="label">${call.result.isError ? "Error" : "Result"}</div>

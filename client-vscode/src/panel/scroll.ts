@@ -10,6 +10,9 @@ export class Scroll {
   private following = true;
   private touchedAt = -Infinity;
   private log: HTMLElement | null = null;
+  /** `top` is called when the person comes near the beginning of what is drawn. */
+  constructor(private readonly top: () => void) {}
+
   private readonly grown = new ResizeObserver(() => this.stick());
 
   /** After each drawing. */
@@ -30,6 +33,7 @@ export class Scroll {
   readonly moved = (): void => {
     if (this.atEnd()) this.set(true);
     else if (performance.now() - this.touchedAt < INTENT_MS) this.set(false);
+    if (!this.following && this.log && this.log.scrollTop < this.log.clientHeight) this.top();
   };
 
   follow(): void {

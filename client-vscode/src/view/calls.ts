@@ -35,9 +35,9 @@ export function callLine(call: Call, asking: boolean, live: boolean): CallLine {
 
 function targetOf(call: Call): string {
   if (call.result?.command) return call.result.command;
-  const given = parsed(call.call.arguments);
-  const about = ["command", "pattern", "query", "path", "file", "id"].map((name) => given[name]).filter((each) => typeof each === "string");
-  const range = typeof given.start === "number" ? [`${given.start}-${typeof given.end === "number" ? given.end : ""}`] : [];
+  const args = parsed(call.call.arguments);
+  const about = ["command", "pattern", "query", "path", "file", "id"].map((name) => args[name]).filter((each) => typeof each === "string");
+  const range = typeof args.start === "number" ? [`${args.start}-${typeof args.end === "number" ? args.end : ""}`] : [];
   return [...about, ...range].join(" ") || (call.result?.paths.join(", ") ?? "");
 }
 
@@ -63,14 +63,5 @@ function parsed(text: string): Record<string, unknown> {
     return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
   } catch {
     return {};
-  }
-}
-
-/** Arguments, laid out where they are JSON. */
-export function pretty(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
   }
 }

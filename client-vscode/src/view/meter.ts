@@ -3,8 +3,8 @@
 // Invariant: every figure is the server's. The percentage is of the input budget (window minus reserve), and nothing
 // is told by colour alone: the phase has a word and an icon.
 
-import type { OccupancyFigures, OccupancyPayload, Phase } from "../protocol";
-import { dollars, exact, percent, tokens } from "./figures";
+import type { OccupancyFigures, OccupancyPayload, Phase, ResumePayload } from "../protocol";
+import { dollars, duration, exact, percent, tokens } from "./figures";
 
 export type Tone = "plain" | "band" | "due";
 
@@ -75,4 +75,12 @@ export function windowRows(figures: OccupancyFigures): Array<[string, string]> {
 export function cost(occupancy: OccupancyPayload): string {
   if (occupancy.cost === null) return occupancy.totals.calls === 0 ? "nothing yet" : "unknown (no price)";
   return dollars(occupancy.cost) + (occupancy.unpriced > 0 ? `, and ${occupancy.unpriced} calls without a price` : "");
+}
+
+/** What going on with a large session that was idle takes; null where there is nothing to think about. */
+export function resumeWords(resume: ResumePayload): string | null {
+  if (!resume.largeAndIdle) return null;
+  const idle = resume.idleMs === null ? "" : ` after ${duration(resume.idleMs)}`;
+  const price = resume.cost === null ? "" : `, up to ${dollars(resume.cost)}`;
+  return `Going on${idle} sends ${exact(resume.tokens)} tokens anew${price}.`;
 }

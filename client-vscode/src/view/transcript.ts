@@ -191,7 +191,7 @@ function transient(state: Transcript, told: SessionUpdate): Transcript {
 function delta(state: Transcript, update: DeltaUpdate): Transcript {
   if (update.of === "output") return { ...state, rows: state.rows.map((row) => withOutput(row, update)) };
   const key = `m${update.messageId}`;
-  const old = state.rows.find((row): row is AnswerRow => row.kind === "answer" && row.key === key);
+  const old = state.rows.findLast((row): row is AnswerRow => row.kind === "answer" && row.key === key);
   if (old && !old.streaming) return state;
   const row: AnswerRow = old ?? {
     kind: "answer", key, seq: null, turnId: state.running ?? "", messageId: update.messageId, text: "", reasoning: "", streaming: true, model: "", calls: [],
@@ -264,7 +264,7 @@ const ENDS: Record<string, { tone: Tone; text: string } | undefined> = {
 
 function ended(state: Transcript, turnId: string, stop: string, error: ErrorPayload | null, seq: number): Transcript {
   // What still streams now was never written down: a reload would not show it either.
-  const rows = state.rows.filter((row) => !(row.kind === "answer" && row.streaming));
+  const rows = withoutLast(state.rows, (row) => row.kind === "answer" && row.streaming);
   const next = { ...state, rows, running: state.running === turnId ? null : state.running };
   const end = ENDS[stop];
   return end ? note(next, seq, end.tone, error ? error.message : end.text, error?.hint ?? "", turnId) : next;
@@ -297,6 +297,13 @@ function put(rows: Row[], row: Row): Row[] {
 }
 
 function withoutRetries(state: Transcript): Transcript {
-  const rows = state.rows.filter((row) => !row.key.startsWith("retry:"));
-  return rows.length === state.rows.length ? state : { ...state, rows };
+  const rows = withoutLast(state.rows, (row) => row.key.startsWith("retry:"));
+  return rows === state.rows ? state : { ...state, rows };
+}
+
+/** What is not durable stands at the end, so a long transcript is not walked for it. */
+function withoutLast(rows: Row[], goes: (row: Row) => boolean): Row[] {
+  let end = rows.length;
+  for (let row = rows[end - 1]; row && goes(row); row = rows[end - 1]) end -= 1;
+  return end === rows.length ? rows : rows.slice(0, end);
 }

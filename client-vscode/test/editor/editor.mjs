@@ -38,12 +38,16 @@ export async function startEditor({ folder, settings = {}, password = null, envi
   mkdirSync(path.join(place, "home"));
   installExtension(path.join(place, "extensions"));
   const python = path.join(REPOSITORY, ".venv/bin/python");
-  const said = JSON.stringify({ ...QUIET, "ullage.server.python": python, ...settings });
+  let said = {};
   // The extension runs on a remote machine, as VS Code sees it: settings of machine scope are taken from its own file.
-  for (const whose of ["User", "Machine"]) {
-    mkdirSync(path.join(place, "data", whose), { recursive: true });
-    writeFileSync(path.join(place, "data", whose, "settings.json"), said);
-  }
+  const set = (more) => {
+    said = { ...said, ...more };
+    for (const whose of ["User", "Machine"]) {
+      mkdirSync(path.join(place, "data", whose), { recursive: true });
+      writeFileSync(path.join(place, "data", whose, "settings.json"), JSON.stringify(said));
+    }
+  };
+  set({ ...QUIET, "ullage.server.python": python, ...settings });
   const port = await freePort();
   const log = openSync(path.join(place, "editor.log"), "w");
   const args = [
@@ -58,7 +62,7 @@ export async function startEditor({ folder, settings = {}, password = null, envi
   const url = `http://localhost:${port}/?folder=${encodeURIComponent(folder)}`;
   await answers(`http://127.0.0.1:${port}/healthz`, child, path.join(place, "editor.log"));
   const stop = () => ended(child, place);
-  return { url, place, pid: child.pid, stop };
+  return { url, place, pid: child.pid, set, stop };
 }
 
 function installExtension(extensions) {

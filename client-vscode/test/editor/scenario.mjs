@@ -4,7 +4,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { chromium } from "playwright-core";
@@ -13,13 +13,14 @@ import { CLIENT, startEditor } from "./editor.mjs";
 const CHROMIUM = process.env.CHROMIUM ?? ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
 const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 const PATIENCE = 60_000;
+const HANDOFF = "token-budget-handoff";
 const METER = /(\d[\d.]*k?) \/ 31k \((\d+) %\)/;
 
 const begun = Date.now();
 const saw = (...what) => console.log(`${((Date.now() - begun) / 1000).toFixed(1).padStart(5)} s `, ...what);
 
 const folder = mkdtempSync(path.join(tmpdir(), "ullage-project-"));
-cpSync(path.join(CLIENT, "../server/ullage"), path.join(folder, "ullage"), { recursive: true, filter: (from) => !from.includes("__pycache__") });
+cpSync(path.join(CLIENT, "../server/ullage"), path.join(folder, "ullage"), { recursive: true, filter: (from) => !/__pycache__|handoff\.py$/.test(from) });
 const theme = process.env.THEME ?? "Default Dark Modern";
 const editor = await startEditor({ folder, settings: { "security.workspace.trust.enabled": false, "workbench.colorTheme": theme } });
 const browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
@@ -118,6 +119,7 @@ async function story() {
   const answers = await frame.locator(".row.answer").count();
   assert.ok(answers > 3, `${answers} answers`);
   assert.ok((await frame.locator(".call.done").count()) > 3);
+  assert.ok(!(await frame.locator("body").textContent()).includes(HANDOFF), "the handoff's text is shown nowhere");
   saw("the turn is done after", answers, "answers");
   await shot("3-done");
   await frame.locator(".row.compacted").last().scrollIntoViewIfNeeded();
@@ -159,6 +161,45 @@ async function story() {
   await turns(3);
   saw("a killed server was started again, and the session goes on");
   await shot("6-after-kill");
+
+  useScript([
+    { think: "Echo will do.", say: "I run it. ![seen](https://evil.test/x.png) <img src=https://evil.test/y.png>", calls: [{ name: "bash", arguments: { command: "echo from-the-$((40 + 2))" } }] },
+    { say: "It printed **what it should**." },
+  ]);
+  await page.locator(".notification-toast .monaco-button", { hasText: "Restart Server" }).click({ timeout: PATIENCE });
+  await page.waitForFunction(() => !document.querySelector(".notification-toast"), null, { timeout: PATIENCE });
+  await command("Ullage: New Session");
+  await (await chat()).locator(".welcome").waitFor({ timeout: PATIENCE });
+  await (await chat()).locator(".banner").waitFor({ state: "detached", timeout: PATIENCE });
+  await prompt("Run something.");
+  const asked = (await chat()).locator(".approval");
+  await asked.waitFor({ timeout: PATIENCE });
+  assert.match(await asked.textContent(), /bash[^]*echo from-the-\$\(\(40 \+ 2\)\)/);
+  await shot("7-approval");
+  await asked.getByRole("button", { name: "Allow once" }).click();
+  await turns(1);
+  await (await chat()).locator(".call.done summary").click();
+  assert.match(await (await chat()).locator(".call .detail").textContent(), /from-the-42/);
+  assert.equal(await (await chat()).locator("img").count(), 0);
+  saw("a command ran once it was allowed, and a model's image is not fetched");
+  await shot("8-allowed");
+
+  await command("Ullage: Open Session");
+  const listed = page.locator(".quick-input-list .monaco-list-row");
+  await listed.filter({ hasText: "Explore this repository" }).first().waitFor({ timeout: PATIENCE });
+  saw("the list has", await listed.count(), "sessions");
+  await page.locator(".quick-input-widget input").first().fill("Explore");
+  await page.keyboard.press("Enter");
+  await (await chat()).locator(".row.compacted").first().waitFor({ timeout: PATIENCE });
+  saw("another session is open");
+}
+
+/** From its next start on, a model that says these lines answers. */
+function useScript(script) {
+  const [file, python] = [path.join(editor.place, "script.json"), path.join(editor.place, "scripted-python")];
+  writeFileSync(file, JSON.stringify({ window: 32_000, script }));
+  writeFileSync(python, `#!/bin/sh\nULLAGE_SCRIPT='${file}' exec '${path.join(CLIENT, "../.venv/bin/python")}' "$@"\n`, { mode: 0o755 });
+  editor.set({ "ullage.server.python": python });
 }
 
 try {

@@ -1,9 +1,9 @@
-import { mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { PermissionParams, SessionUpdate } from "../../src/protocol";
 import { answer, call, compacted, delta, ended, occupancy, prompt, result, SESSION, started, told } from "../told";
-import { launch, open, type Panel, snapshot, type Theme } from "./harness";
+import { axe, launch, open, type Panel, snapshot, type Theme } from "./harness";
 
 let browser: Browser;
 beforeAll(async () => (browser = await launch()));
@@ -22,6 +22,10 @@ const STORY = told(
   result("c3", "There is no file missing.py.", { isError: true, detail: "no such file" }), ended("t1"),
 );
 const PERMISSION: PermissionParams = { sessionId: SESSION, callId: "c9", name: "run", arguments: '{"command": "make test"}', description: "Runs a command in the workspace." };
+const EDIT: PermissionParams = {
+  sessionId: SESSION, callId: "c8", name: "edit", description: "Replaces texts of a file.",
+  arguments: JSON.stringify({ path: "server/app.py", edits: [{ old_text: "maxsize=10", new_text: "maxsize=100" }] }),
+};
 
 /** What a model, a tool, a file's name or an error may hold. */
 const HOSTILE = [
@@ -128,11 +132,15 @@ describe("the transcript", () => {
     await view.page.close();
   });
 
-  test("five thousand messages are drawn, and typing stays quick to be answered", async () => {
+  test("of five thousand messages only what is looked at is drawn", async () => {
     const view = await panel();
     const turns = Array.from({ length: 2500 }, (_, index) => [prompt(`t${index}`, `Question ${index}`), started(`t${index}`), answer(`t${index}`, `m${index}`, `Answer **${index}**, with \`code\` and some more words to fill a line or two.`), ended(`t${index}`)]);
     await view.tell(snapshot(told(...turns.flat())));
-    await view.page.locator(".row.answer").nth(2499).waitFor();
+    await view.page.getByText("Answer 2499").waitFor();
+    const drawn = () => view.page.locator(".row").count();
+    expect(await drawn()).toBeLessThan(200);
+    await view.page.getByRole("button", { name: /earlier rows/ }).click();
+    await expect.poll(drawn).toBeGreaterThan(200);
     await view.page.locator("#input").fill("still here");
     expect(await view.page.locator("#input").inputValue()).toBe("still here");
     await view.page.close();
@@ -148,7 +156,7 @@ describe("typing", () => {
     await input.press("Shift+Enter");
     await input.pressSequentially("two");
     await input.press("Enter");
-    expect(await view.told("send")).toEqual([{ kind: "send", text: "one\ntwo", mode: "queue" }]);
+    expect(await view.told("send")).toEqual([{ kind: "send", text: "one\ntwo", mode: "queue", mentions: [] }]);
     expect(await input.inputValue()).toBe("");
     await input.press("ArrowUp");
     expect(await input.inputValue()).toBe("one\ntwo");
@@ -204,6 +212,24 @@ describe("typing", () => {
     await view.page.close();
   });
 
+  test("files are named after an @, and go along as mentions", async () => {
+    const view = await panel();
+    await view.tell(snapshot([]));
+    const input = view.page.locator("#input");
+    await input.pressSequentially("see @ser");
+    expect((await view.told("findFiles")).at(-1)).toEqual({ kind: "findFiles", query: "ser" });
+    await view.tell({ kind: "files", query: "se", found: ["stale.md"] });
+    expect(await view.page.getByRole("option").count()).toBe(0);
+    await view.tell({ kind: "files", query: "ser", found: ["docs/server.md", "src/server.ts"] });
+    await input.press("ArrowDown");
+    await input.press("Enter");
+    expect(await input.inputValue()).toBe("see @src/server.ts ");
+    await input.pressSequentially("first");
+    await input.press("Enter");
+    expect(await view.told("send")).toEqual([{ kind: "send", text: "see @src/server.ts first", mode: "queue", mentions: ["src/server.ts"] }]);
+    await view.page.close();
+  });
+
   test("a prompt that was refused comes back", async () => {
     const view = await panel();
     await view.tell(snapshot([]));
@@ -235,13 +261,24 @@ describe("what waits", () => {
     const view = await panel();
     await view.tell(snapshot(BUSY, { permissions: [PERMISSION] }));
     const { page } = view;
-    expect(await page.locator(".approval").innerText()).toContain('"command": "make test"');
+    expect(await page.locator(".approval").innerText()).toContain("make test");
     await page.getByLabel("Reason when denied").fill("not now");
     await page.getByRole("button", { name: "Deny" }).click();
     await view.tell({ kind: "permissions", permissions: [] });
     expect(await view.told("decide")).toEqual([{ kind: "decide", callId: "c9", decision: "deny", reason: "not now" }]);
     expect(await page.locator(".approval").count()).toBe(0);
     await page.close();
+  });
+
+  test("what would be written is shown as lines that go and come", async () => {
+    const view = await panel();
+    await view.tell(snapshot(BUSY, { permissions: [EDIT] }));
+    expect(await view.page.locator(".approval .removed").allInnerTexts()).toEqual(["- maxsize=10\n"]);
+    expect(await view.page.locator(".approval .added").allInnerTexts()).toEqual(["+ maxsize=100\n"]);
+    expect(await view.page.locator(".approval").innerText()).toContain("server/app.py");
+    await view.page.getByRole("button", { name: "Allow once" }).click();
+    expect(await view.told("decide")).toEqual([{ kind: "decide", callId: "c8", decision: "allow", reason: "" }]);
+    await view.page.close();
   });
 
   test("a compaction in progress can be cancelled", async () => {
@@ -255,9 +292,9 @@ describe("what waits", () => {
 });
 
 describe.each(["dark", "light", "contrast"] as const)("in %s", (theme) => {
-  test("axe finds nothing, and the looks are kept as pictures", async () => {
+  test("axe finds nothing (SHOTS names a folder for pictures)", async () => {
     const view = await panel(theme);
-    await view.tell(snapshot(STORY, { occupancy: occupancy(22_300), permissions: [PERMISSION] }));
+    await view.tell(snapshot(STORY, { occupancy: occupancy(22_300), permissions: [EDIT] }));
     await view.tell({ kind: "problem", message: "The model was not reached.", hint: "Try again.", restore: "" });
     const found = await axe(view);
     if (process.env.SHOTS) {
@@ -268,14 +305,3 @@ describe.each(["dark", "light", "contrast"] as const)("in %s", (theme) => {
     await view.page.close();
   });
 });
-
-async function axe(view: Panel): Promise<string[]> {
-  // The page's policy lets no foreign script in; the debugger's evaluation is not bound by it.
-  const source = readFileSync("node_modules/axe-core/axe.min.js", "utf8");
-  const session = await view.page.context().newCDPSession(view.page);
-  await session.send("Runtime.evaluate", { expression: source });
-  return view.page.evaluate(async () => {
-    const { violations } = await (window as unknown as { axe: { run(): Promise<{ violations: Array<{ id: string; nodes: Array<{ html: string; failureSummary: string }> }> }> } }).axe.run();
-    return violations.flatMap((each) => each.nodes.map((node) => `${each.id}: ${node.html.slice(0, 160)} ${node.failureSummary.slice(0, 200)}`));
-  });
-}

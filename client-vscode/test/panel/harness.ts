@@ -49,7 +49,8 @@ export async function open(browser: Browser, theme: Theme = "dark", name: "chat"
   return {
     page, asked, complaints,
     tell: async (message) => {
-      await page.evaluate((data) => window.postMessage(data, "*"), message);
+      // As text: a long transcript is slow to pass as an object.
+      await page.evaluate((data) => window.postMessage(JSON.parse(data), "*"), JSON.stringify(message));
       // Two frames: the message is handled, then drawn.
       await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
     },
@@ -80,7 +81,19 @@ function stub({ variables, theme }: { variables: Record<string, string>; theme: 
 
 export function snapshot(updates: SessionUpdate[], more: Partial<Extract<ToPanel, { kind: "snapshot" }>> = {}): ToPanel {
   return {
-    kind: "snapshot", server: { state: "ready", message: "" }, trusted: true, session: { sessionId: SESSION, title: "A session", readOnly: null, updates },
+    kind: "snapshot", server: { state: "ready", message: "" }, trusted: true, session: { sessionId: SESSION, title: "A session", readOnly: null, resume: null, updates },
     occupancy: null, compaction: null, permissions: [], ...more,
   };
+}
+
+/** What axe finds against the page. */
+export async function axe(view: Panel): Promise<string[]> {
+  // The page's policy lets no foreign script in; the debugger's evaluation is not bound by it.
+  const source = readFileSync("node_modules/axe-core/axe.min.js", "utf8");
+  const session = await view.page.context().newCDPSession(view.page);
+  await session.send("Runtime.evaluate", { expression: source });
+  return view.page.evaluate(async () => {
+    const { violations } = await (window as unknown as { axe: { run(): Promise<{ violations: Array<{ id: string; nodes: Array<{ html: string; failureSummary: string }> }> }> } }).axe.run();
+    return violations.flatMap((each) => each.nodes.map((node) => `${each.id}: ${node.html.slice(0, 160)} ${node.failureSummary.slice(0, 200)}`));
+  });
 }

@@ -4,7 +4,9 @@ import { fromPanel, toPanel } from "../../src/messages";
 import { backoff } from "../../src/view/backoff";
 import { callLine } from "../../src/view/calls";
 import { ago, bytes, dollars, duration, tokens } from "../../src/view/figures";
-import { details, meter } from "../../src/view/meter";
+import { ranked, withFolders } from "../../src/view/fuzzy";
+import { given } from "../../src/view/given";
+import { details, meter, resumeWords } from "../../src/view/meter";
 import { completions, typed } from "../../src/view/slash";
 import { applyAll } from "../../src/view/transcript";
 import { answer, call, occupancy, result, started, told } from "../told";
@@ -38,6 +40,12 @@ describe("the meter", () => {
     expect(rows.get("Cost so far")).toBe("unknown (no price)");
     expect(new Map(details(occupancy(1, { cost: 42_000, unpriced: 2 }))).get("Cost so far")).toBe("$0.0420, and 2 calls without a price");
   });
+});
+
+test("a large session that was idle says what going on takes", () => {
+  expect(resumeWords({ tokens: 120_000, cost: 360_000, idleMs: 7_260_000, largeAndIdle: true })).toBe("Going on after 2 h 1 min sends 120,000 tokens anew, up to $0.36.");
+  expect(resumeWords({ tokens: 120_000, cost: null, idleMs: null, largeAndIdle: true })).toBe("Going on sends 120,000 tokens anew.");
+  expect(resumeWords({ tokens: 1, cost: 1, idleMs: 1, largeAndIdle: false })).toBeNull();
 });
 
 describe("what is typed", () => {
@@ -81,13 +89,42 @@ describe("a call in one line", () => {
   ])("%s", (_, seen, expected) => expect(seen).toMatchObject(expected));
 });
 
+describe("what is asked for is shown whole", () => {
+  const shown = (args: unknown) => {
+    const { command, change, rest } = given(typeof args === "string" ? args : JSON.stringify(args));
+    return [command, change.map((each) => each.sign + each.text).join("|"), rest];
+  };
+  test.each<[unknown, Array<string | null>]>([
+    [{ command: "make test" }, ["make test", "", ""]],
+    [{ command: "make", seconds: 9 }, ["make", "", '{\n  "seconds": 9\n}']],
+    [{ command: ["make"] }, [null, "", '{\n  "command": [\n    "make"\n  ]\n}']],
+    [{ path: "a.py", content: "one\ntwo" }, [null, "+one|+two", "a.py"]],
+    [{ path: "a.py", edits: [{ old_text: "a", new_text: "b\nc" }] }, [null, "-a|+b|+c", "a.py"]],
+    [{ path: "a.py", edits: [{ old_text: "a", new_text: "b", all: true }, { old_text: "c", new_text: "" }] }, [null, "@Edit 1, wherever it stands|-a|+b|@Edit 2|-c|+", "a.py"]],
+    [{ path: "a.py", edits: [{ old_text: "a", new_text: "b", force: 1 }] }, [null, "", expect.stringContaining('"force": 1') as unknown as string]],
+    [{ patch: "*** Update File: a.py\n@@\n-old\n+new\n same" }, [null, "@*** Update File: a.py|@@@|-old|+new| same", ""]],
+    ["no {json", [null, "", "no {json"]],
+    ["[1]", [null, "", "[1]"]],
+  ])("%j", (args, expected) => expect(shown(args)).toEqual(expected));
+});
+
+describe("names of files", () => {
+  const FILES = withFolders(["src/host/server.ts", "src/view/slash.ts", "docs/server.md", "README.md"]);
+  test.each([
+    ["server", ["docs/server.md", "src/host/server.ts"]], ["src/", ["src/", "src/host/", "src/view/", "src/view/slash.ts", "src/host/server.ts"]],
+    ["readme", ["README.md"]], ["shst", ["src/host/", "src/host/server.ts"]], ["zzz", []],
+  ])("%s", (query, found) => expect(ranked(FILES, query, 9)).toEqual(found));
+
+  test("no more than asked for", () => expect(ranked(FILES, "", 2)).toHaveLength(2));
+});
+
 describe("messages of a webview", () => {
   test.each([
-    [{ kind: "ready" }, true], [{ kind: "send", text: "hi", mode: "queue" }, true], [{ kind: "send", text: "hi" }, false], [{ kind: "send", text: 1, mode: "queue" }, false],
-    [{ kind: "send", text: "hi", mode: "queue", more: 1 }, false], [{ kind: "command", name: "compact", argument: "" }, true],
+    [{ kind: "ready" }, true], [{ kind: "send", text: "hi", mode: "queue", mentions: [] }, true], [{ kind: "send", text: "hi", mode: "queue" }, false], [{ kind: "send", text: "hi" }, false], [{ kind: "send", text: 1, mode: "queue", mentions: [] }, false],
+    [{ kind: "send", text: "hi", mode: "queue", mentions: [], more: 1 }, false], [{ kind: "command", name: "compact", argument: "" }, true],
     [{ kind: "command", name: "workbench.action.quit", argument: "" }, false], [{ kind: "forkAt", seq: -1 }, false], [{ kind: "decide", callId: "c", decision: "always", reason: "" }, false],
     [{ kind: "eval", code: "1" }, false], ["ready", false], [null, false], [{ kind: "openLink", href: "x".repeat(5000) }, false],
-  ])("%j: %s", (message, taken) => expect(fromPanel(message) !== null).toBe(taken));
+  ])("%#: %o is %s", (message, taken) => expect(fromPanel(message) !== null).toBe(taken));
 
   test("what the panel is told has a shape too", () => {
     expect(toPanel({ kind: "occupancy", occupancy: occupancy(1) })).not.toBeNull();

@@ -1,0 +1,17 @@
+import { html, nothing, type TemplateResult } from "lit-html";
+import { type DiffLine, given } from "../view/given";
+
+/** The whole of a call's arguments: a command as it will run, what would be written as lines, then whatever else was given. */
+export function givenTemplate(text: string, missing = ""): TemplateResult {
+  const { command, change, rest } = given(text);
+  return html`${command === null ? nothing : html`<pre tabindex="0" class="command">${command}</pre>`}
+    ${rest || missing ? html`<pre tabindex="0">${rest}${missing}</pre>` : nothing}
+    ${change.length > 0 ? html`<pre tabindex="0" class="diff" aria-label="Change">${change.map(line)}</pre>` : nothing}`;
+}
+
+const CLASSES: Record<DiffLine["sign"], string> = { "+": "added", "-": "removed", " ": "same", "@": "heading" };
+
+function line({ sign, text }: DiffLine): TemplateResult {
+  return html`<span class=${CLASSES[sign]}>${sign === "@" ? "" : sign} ${text}
+</span>`;
+}
