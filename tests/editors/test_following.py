@@ -11,7 +11,7 @@ import pytest
 from ullage.core.context import Budget, Measured, Occupancy, Phase
 from ullage.core.state import State, Totals
 from ullage.core.views import Shown, ShownTurnStart
-from ullage.editors.following import Following
+from ullage.editors.following import Following, _Follower, join_output
 from ullage.editors.limits import Limits
 from ullage.sessions.notices import Delta, DeltaKind, Notice, Occupied, Updated
 
@@ -177,3 +177,42 @@ async def test_opening_again_sends_what_is_asked_for_and_ends_the_first_opening(
     actor.write(3)
     assert client.seqs == [0, 2, 3]
     assert [method for method, _ in client.sent].count("ullage/context/occupancy") == 1
+
+
+# --- what calls print ---
+
+
+def piece(offset: int, text: str) -> dict[str, Any]:
+    return {"sessionId": "s", "update": {"kind": "delta", "of": "output", "offset": offset, "text": text}}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "offset", "text"),
+    [
+        ([(0, "ab"), (2, "c")], 0, "abc"),
+        ([(0, "ab"), (9, "c"), (10, "d")], 9, "cd"),
+        ([(0, "a" * 20_000)], 3_616, "a" * 16_384),
+        ([(number * 4_096, "b" * 4_096) for number in range(100)], 96 * 4_096, "b" * 16_384),
+    ],
+)
+def test_output_that_waits_is_bounded(pieces: list[tuple[int, str]], offset: int, text: str) -> None:
+    """A client that does not read gets the newest of it, and sees where that begins."""
+    joined = join_output([piece(*each) for each in pieces])
+    assert (joined["update"]["offset"], joined["update"]["text"]) == (offset, text)
+
+
+def test_outputs_of_two_calls_stay_apart() -> None:
+    heard: list[dict[str, Any]] = []
+    keys: list[str] = []
+
+    def notify(method: str, params: dict[str, Any], coalesce: Any = None) -> None:
+        if params.get("update", {}).get("kind") == "delta":
+            heard.append(params["update"])
+            keys.append(coalesce.key)
+
+    following = Following(notify, Limits())
+    following._followers["s"] = _Follower(told=0, live=True)
+    for call_id in ("c1", "c2"):
+        following.hear("s", Delta(0, "m", DeltaKind.OUTPUT, 0, f"{call_id} prints", call_id))
+    assert [(each["callId"], each["text"]) for each in heard] == [("c1", "c1 prints"), ("c2", "c2 prints")]
+    assert len(set(keys)) == 2
