@@ -15,6 +15,7 @@ from tests.workspace.running import SECONDS, Shell, lives, shell, until
 from ullage.core.messages import Op
 from ullage.workspace.keeper import LINUX
 from ullage.workspace.limits import Limits
+from ullage.workspace.sandbox import Sandbox, SandboxMode
 
 QUICK = Limits(command_grace_seconds=0.2)
 STUBBORN = "trap '' TERM INT HUP; "
@@ -258,6 +259,7 @@ async def test_no_program_is_looked_for_in_the_workspace(tmp_path: Path) -> None
 async def test_a_keeper_that_is_stopped_or_killed_saves_nobody(tmp_path: Path) -> None:
     for number in (signal.SIGSTOP, signal.SIGKILL):
         async with shell(tmp_path / number.name, QUICK) as it:
+            it.commands.sandbox = Sandbox(SandboxMode.OFF)  # in one it could not signal its keeper
             running = it.begin(
                 f"({STUBBORN}{says('pid')}{FOR_EVER}) & until [ -s pid ]; do :; done; "
                 f"kill -{number.name[3:]} $PPID; {FOR_EVER}"
