@@ -578,6 +578,16 @@ export interface PermissionParams {
   arguments: string;
   /** What the tool does. */
   description: string;
+  /** What would be done: the diff of every file, or the command, whole. What is invisible is escaped. */
+  shown: string;
+  /** The files that would be changed, as real paths; for a command the folder it runs in. */
+  targets: Array<string>;
+  /** Names all that would be done. When that changes before it is done, nothing is done and another request follows for the same call. */
+  sha256: string;
+  /** Why this is asked for in every mode; null where it is not. No grant covers it. */
+  careful: string | null;
+  /** What `scope: session` would allow from now on, in words; null where nothing more than this call. */
+  grant: string | null;
 }
 
 /** The person's word. Anything else, and no answer, means deny. */
@@ -586,6 +596,8 @@ export interface PermissionResult {
   decision: "allow" | "deny";
   /** Told to the model when denied. */
   reason?: string;
+  /** `session` allows what `grant` says until the permission mode is set. */
+  scope?: "once" | "session";
 }
 
 /** Where occupancy stands against the input budget; a boundary belongs to the upper phase. */

@@ -38,6 +38,7 @@ from ullage.core.events import (
     ItemsOmitted,
     ItemsRestored,
     LogRepaired,
+    PermissionGranted,
     PinAdded,
     PinRemoved,
     PromptMode,
@@ -299,6 +300,8 @@ class Walk(book.Stage):
             pin = message_pin(newest.message, newest.seq)
             event = event if known_pin(self.state.facts, pin) else PinAdded(pin)
         self.record(event)
+        if self._one_in(4):
+            self.record(PermissionGranted(self.rng.choice([Op.WRITE, Op.RUN]), f"make {self.rng.randrange(3)}"))
 
     def _leaving_out(self) -> list[Event]:
         """Some settled units to leave out, and some to take back, where there are any."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from ullage.core.messages import Op, ToolFacts
-from ullage.core.ports import Tell, ToolOutcome, ToolSpec, to_nobody
+from ullage.core.ports import Intent, Tell, ToolOutcome, ToolSpec, to_nobody
 
 
 class FakeTools:
@@ -33,7 +33,10 @@ class FakeTools:
         """Do something in the moment before the tool gives back its outcome."""
         self._last[name] = act
 
-    async def run(self, name: str, arguments: str, tell: Tell = to_nobody) -> ToolOutcome:
+    async def intend(self, name: str, arguments: str) -> Intent | ToolOutcome:
+        return Intent(Op.WRITE, f"{name} changes something", f"{name} {arguments}", (f"{name}.txt",))
+
+    async def run(self, name: str, arguments: str, tell: Tell = to_nobody, approved: str | None = None) -> ToolOutcome:
         self.started.append(name)
         self.on_start(name)
         await self._gates[name].wait()

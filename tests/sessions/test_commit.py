@@ -15,11 +15,11 @@ from ullage.core.commands import CompactionOutcome
 from ullage.core.errors import StorageFailed, UllageError
 from ullage.core.events import CheckpointCommitted, Entry, HandoffRecorded, PromptMode, Stop
 from ullage.core.inputs import Allowed, Denied
-from ullage.core.messages import Text, ToolCall
-from ullage.core.ports import ToolSpec
+from ullage.core.messages import Text
 from ullage.core.requests import Request
 from ullage.sessions.actor import SessionActor
 from ullage.sessions.notices import CompactionAnswer, Notice, RewindAnswer, TurnOutcome, Updated
+from ullage.sessions.ports import Question
 from ullage.storage.lines import Line, read_lines
 from ullage.storage.loading import Walk
 from ullage.testing.disk import FakeDisk
@@ -45,8 +45,8 @@ def durable_seq(stage: Stage) -> int:
     return durable(stage)[-1].seq
 
 
-async def allow(session_id: str, called: ToolCall, spec: ToolSpec) -> Allowed | Denied:
-    return Allowed(called.call_id)
+async def allow(question: Question) -> Allowed | Denied:
+    return Allowed(question.call.call_id)
 
 
 @dataclass

@@ -17,13 +17,13 @@ from ullage.core.commands import CompactionOutcome
 from ullage.core.errors import SessionUnavailable
 from ullage.core.events import CheckpointCommitted, PromptMode, ResultReceived, Stop
 from ullage.core.inputs import Allowed, PromptArrived
-from ullage.core.messages import Message, Role, Text, ToolCall
-from ullage.core.ports import ToolSpec
+from ullage.core.messages import Message, Role, Text
 from ullage.core.reduce import fold
 from ullage.core.state import State
 from ullage.core.turn_state import TurnState
 from ullage.core.views import ShownTurnStart
 from ullage.sessions.notices import Updated
+from ullage.sessions.ports import Question
 from ullage.storage.lines import Damage
 from ullage.testing.model import ask, call, gated, good_summary, say, stall
 
@@ -284,5 +284,5 @@ async def test_only_a_tool_that_changes_something_waits_for_the_disk(slow: Stage
     assert (await running).stop is Stop.DONE and tools.started == ["act"]
 
 
-async def allow(session_id: str, called: ToolCall, spec: ToolSpec) -> Allowed:
-    return Allowed(called.call_id)
+async def allow(question: Question) -> Allowed:
+    return Allowed(question.call.call_id)

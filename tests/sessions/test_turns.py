@@ -27,10 +27,10 @@ from ullage.core.errors import BadInput
 from ullage.core.events import AnswerReceived, PromptMode, ResultReceived, Stop, TurnEnded, TurnStarted
 from ullage.core.inputs import Allowed, Denied, PermissionAnswered
 from ullage.core.limits import LIMITS
-from ullage.core.messages import Text, ToolCall, Usage
-from ullage.core.ports import ToolSpec
+from ullage.core.messages import Text, Usage
 from ullage.core.turn_state import TurnState
 from ullage.sessions.actor import SessionActor
+from ullage.sessions.ports import Question
 from ullage.testing.model import Line, Reply, ask, call, cut, fail, gated, raw_call, say, stall, think
 
 # --- how a turn ends ---
@@ -282,7 +282,7 @@ CANCELS: dict[str, tuple[list[Line], Reach, int]] = {
 }
 
 
-async def never(session_id: str, called: ToolCall, spec: ToolSpec) -> Allowed | Denied:
+async def never(question: Question) -> Allowed | Denied:
     await asyncio.Event().wait()
     raise AssertionError
 
@@ -359,10 +359,10 @@ async def test_a_tool_that_changes_something_runs_when_a_person_allows_it(stage:
     tools = FakeTools("change", "free", changing=["change"], free=True)
     asked: list[tuple[str, str, bool]] = []
 
-    async def allow(session_id: str, called: ToolCall, spec: ToolSpec) -> Allowed | Denied:
-        asked.append((session_id, called.name, spec.changes))
+    async def allow(question: Question) -> Allowed | Denied:
+        asked.append((question.session_id, question.call.name, question.spec.changes))
         assert not tools.started  # all calls of a step are decided before any runs
-        return Allowed(called.call_id)
+        return Allowed(question.call.call_id)
 
     stage.play([ask(call("change"), call("free")), say("Done.")])
     actor = await stage.session_with(root, tools, allow)
@@ -370,11 +370,11 @@ async def test_a_tool_that_changes_something_runs_when_a_person_allows_it(stage:
     assert asked == [(actor.session_id, "change", True)] and sorted(tools.started) == ["change", "free"]
 
 
-async def denied(session_id: str, called: ToolCall, spec: ToolSpec) -> Allowed | Denied:
-    return Denied(called.call_id, "I said no.")
+async def denied(question: Question) -> Allowed | Denied:
+    return Denied(question.call.call_id, "I said no.")
 
 
-async def broken(session_id: str, called: ToolCall, spec: ToolSpec) -> Allowed | Denied:
+async def broken(question: Question) -> Allowed | Denied:
     raise RuntimeError("the client is gone")
 
 

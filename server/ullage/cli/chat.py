@@ -1,8 +1,8 @@
 """`ullage chat DIR`: a session in a terminal, in this process.
 
 Invariants: a line that begins with a slash never reaches the model; Ctrl-C cancels what runs and nothing that waits;
-however the chat is left, what runs is cancelled and everything is written down first. The workspace is trusted for
-reading and nobody is asked for more, so whatever would change something is denied.
+however the chat is left, what runs is cancelled and everything is written down first. The workspace is trusted; what may
+be changed in it is `--permission`'s to say (`cli.asking`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ullage import settings
 from ullage.cli import opening, serve
+from ullage.cli.asking import add_permission
 from ullage.cli.console import Console, Lines, is_rich
 from ullage.cli.output import Out
 from ullage.cli.run import FAILED, INTERRUPTED, NOT_UNDERSTOOD
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--session", metavar="ID", help="go on with this session of the workspace")
     which.add_argument("--continue", dest="last", action="store_true", help="go on with the session that changed last")
+    add_permission(parser, "plan", "ask", "edits")
     settings.add_arguments(parser)
 
 

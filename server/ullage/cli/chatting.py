@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ullage import settings
 from ullage.cli import opening, serve, slash
+from ullage.cli.asking import Asking, changes, permitted
 from ullage.cli.bills import resumed
 from ullage.cli.console import Console
 from ullage.cli.output import Out
@@ -54,7 +55,10 @@ class Chat:
         self._farewell = ""
         self.code = 0
         self.interrupted = False
+        self._asking = Asking(self._lines, lambda: self._console.refresh())
         host.listener = self._following.hear
+        if changes(args):
+            host.ask = self._asking.ask
 
     async def run(self, root: str, console: Console) -> None:
         """Read and do until the console is left.
@@ -72,18 +76,19 @@ class Chat:
         await self._begin()
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self.interrupt)
         while (line := await console.read()) is not None:
-            if line.strip() and not await self._line(line):
+            if not self._asking.take(line) and line.strip() and not await self._line(line):
                 break
             if console.waits:
                 await self._settled()
         self._farewell = f"            left; `ullage chat DIR --session {self._actor.session_id}` goes on"
 
     async def _settled(self) -> None:
-        """Wait until all that was asked for has ended, or the console is left."""
-        left = asyncio.ensure_future(self._console.left.wait())
-        while self._asks and not left.done():
-            await asyncio.wait([*self._asks.values(), left], return_when=asyncio.FIRST_COMPLETED)
-        left.cancel()
+        """Wait until all that was asked for has ended, a question waits for a line, or the console is left."""
+        ends = [asyncio.ensure_future(event.wait()) for event in (self._console.left, self._asking.began)]
+        while self._asks and not any(end.done() for end in ends):
+            await asyncio.wait([*self._asks.values(), *ends], return_when=asyncio.FIRST_COMPLETED)
+        for end in ends:
+            end.cancel()
 
     def _new_words(self) -> Words:
         return Words(self._out, self._about, self._about, meter=self._console.waits)
@@ -107,7 +112,7 @@ class Chat:
             return
         # Asked before there is a session: one that nothing can answer is of no use to anybody.
         await opening.check_answers(args, self._keys, settings.load(args).settings.model)
-        await self._take(await self._host.new_session(self._root), 0)
+        await self._take(await self._host.new_session(self._root, config=permitted(self._args) if changes(self._args) else None), 0)
         self._words.aside("            /help names the commands, Ctrl-C cancels what runs, Ctrl-D leaves")
 
     async def _go_on(self, session_id: str) -> None:
@@ -185,7 +190,7 @@ class Chat:
     def status(self) -> str:
         """What stands at the prompt: the meter, and what goes on."""
         facts = self._actor.state.facts
-        doing = self._words.under_way() or "working" if self._running() else ""
+        doing = "y or n?" if self._asking.began.is_set() else self._words.under_way() or "working" if self._running() else ""
         queue = f"{len(facts.queue)} {'held' if facts.held else 'waiting'}" if facts.queue else ""
         reading = "reading only" if self._actor.read_only else ""
         return " | ".join(filter(None, (self._words.meter(), doing, queue, reading)))

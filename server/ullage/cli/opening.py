@@ -77,4 +77,5 @@ def said_now(args: argparse.Namespace) -> SessionConfigured:
         output_cap=chosen.output_cap if "output_cap" in said else None,
         auto_compaction=chosen.compaction_auto if "compaction_auto" in said else None,
         handoff=chosen.handoff if "handoff" in said else None,
+        permission_mode=args.permission,
     )

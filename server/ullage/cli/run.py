@@ -1,7 +1,7 @@
 """`ullage run DIR PROMPT`: one turn without a terminal, in this process.
 
 Invariant: the turn is written down before the command ends, however it ends; the exit code tells how. The workspace is
-trusted for reading and nobody is asked for more, so whatever would change something is denied.
+trusted, nobody is asked, and what may be changed in it is `--permission`'s to say (`cli.asking`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ullage import settings
 from ullage.cli import opening, serve
+from ullage.cli.asking import add_permission, ask_nobody, changes, permitted
 from ullage.cli.bills import resumed
 from ullage.cli.output import Out
 from ullage.core.errors import BadInput, SessionUnavailable
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", metavar="PROMPT", help="what to ask; - reads it from standard input")
     parser.add_argument("--json", action="store_true", help="print what a client hears, one JSON object a line")
     parser.add_argument("--session", metavar="ID", help="go on with this session of the workspace")
+    add_permission(parser, "plan", "edits")
     settings.add_arguments(parser)
 
 
@@ -95,6 +97,8 @@ class _Run:
     async def run(self, args: argparse.Namespace, folder: Path, text: str) -> int:
         host = self._host
         host.listener = self._following.hear
+        if changes(args):
+            host.ask = ask_nobody
         try:
             await opening.load_ranks(self._about)
             root = host.add_root(str(folder), trusted=True)
@@ -113,7 +117,7 @@ class _Run:
         if args.session is None:
             # Asked before there is a session: one that nothing can answer is of no use to anybody.
             await opening.check_answers(args, self._keys, settings.load(args).settings.model)
-            actor = await self._host.new_session(root)
+            actor = await self._host.new_session(root, config=permitted(args) if changes(args) else None)
             self._about.line(f"session     {actor.session_id}")
             await self._following.follow(actor)
             return actor

@@ -28,6 +28,7 @@ class UllageError(Exception):
     ├── StorageFailed       the disk refused; the session is read-only from then on
     ├── ContextFailed       does not fit, nothing to gain, no progress, checkpoint refused
     └── Refused             the workspace door or a permission said no
+        └── NotAsApproved   a call would do something else than what was allowed
     """
 
     default_code: ClassVar[str] = "internal"
@@ -55,3 +56,7 @@ class ContextFailed(UllageError):
 
 class Refused(UllageError):
     default_code = "refused"
+
+
+class NotAsApproved(Refused):
+    default_code = "not_as_approved"

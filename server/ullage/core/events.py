@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ullage.core.context import CompactionReport, Instructions, Occupancy, Omission, Pin, Reason, Replacement
 from ullage.core.errors import ErrorReport
-from ullage.core.messages import BlobRef, Message, Usage
+from ullage.core.messages import BlobRef, Message, Op, Usage
 
 if TYPE_CHECKING:
     from ullage.core.state import Carried, Facts
@@ -331,6 +331,17 @@ class SessionRedone:
 
 
 @dataclass(frozen=True, slots=True)
+class PermissionGranted:
+    """A person allowed calls of a kind for the rest of this session: writing files, or one exact command (`rule`).
+
+    No fork takes it along, and setting the permission mode takes it back.
+    """
+
+    op: Op
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
 class LogRepaired:
     """A torn tail was copied aside and cut. `offset` and `size` in bytes of the file as it was."""
 
@@ -383,6 +394,7 @@ Event = (
     | CompactionFailed
     | PinAdded
     | PinRemoved
+    | PermissionGranted
     | SessionRewound
     | SessionRedone
     | LogRepaired

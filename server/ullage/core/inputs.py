@@ -12,7 +12,7 @@ from ullage.core.context import (
     StepPlan,
 )
 from ullage.core.errors import ErrorReport
-from ullage.core.events import PromptMode
+from ullage.core.events import PermissionGranted, PromptMode
 from ullage.core.messages import Message, Part, ToolResult, Usage
 
 # --- inputs: what people ask ---
@@ -112,7 +112,10 @@ class ProviderFailed:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
+    """`grant`: what the person allows from now on beside this call."""
+
     call_id: str
+    grant: PermissionGranted | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,8 @@ class Bounds:
     """Pins of a session. None goes by itself: one more is refused until a person takes one back."""
     pins_chars: int = 65_536
     """Characters of all pinned texts together; a pin that would go beyond is refused."""
+    grants_remembered: int = 64
+    """Grants of a session that hold; the oldest go first, and are asked for once more."""
     outputs_remembered: int = 512
     """References to full tool outputs that `read_output` accepts; the oldest go first."""
     turns_remembered: int = 256

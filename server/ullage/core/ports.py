@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from ullage.core.errors import ErrorReport
 from ullage.core.matching import Hit, Query
-from ullage.core.messages import BlobRef, Image, Part, ToolFacts, Usage
+from ullage.core.messages import BlobRef, Image, Op, Part, ToolFacts, Usage
 from ullage.core.requests import Request
 
 # --- tokens ---
@@ -153,6 +153,21 @@ class ToolOutcome:
     """All of it, stored already, where `text` is not whole."""
 
 
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a call would change, for whoever decides on it.
+
+    `shown` is the exact diff or command, what is invisible escaped. `paths` are relative to the workspace root; `rule`
+    is what a grant for the session would cover. `sha256` names all of what would be done: the bytes before and after.
+    """
+
+    op: Op
+    shown: str
+    sha256: str
+    paths: tuple[str, ...] = ()
+    rule: str = ""
+
+
 Tell = Callable[[int, str], None]
 """Hears, on the loop, what a running call prints: where a piece begins, in code points, and the piece."""
 
@@ -168,8 +183,16 @@ class Tools(Protocol):
         """Every tool, sorted by name."""
         ...
 
-    async def run(self, name: str, arguments: str, tell: Tell = to_nobody) -> ToolOutcome:
-        """Run one call. Bad arguments, unknown tools and failures are outcomes with `is_error`, never exceptions."""
+    async def intend(self, name: str, arguments: str) -> Intent | ToolOutcome:
+        """What a call that may change something would do, or the error it would only give. Changes nothing."""
+        ...
+
+    async def run(self, name: str, arguments: str, tell: Tell = to_nobody, approved: str | None = None) -> ToolOutcome:
+        """Run one call. Bad arguments, unknown tools and failures are outcomes with `is_error`, never exceptions.
+
+        Raises:
+            NotAsApproved: the call would not do what `approved` names, the `sha256` of an intent; it did nothing.
+        """
         ...
 
     async def close(self) -> None:

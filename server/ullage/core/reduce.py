@@ -32,6 +32,7 @@ from ullage.core.events import (
     ItemsOmitted,
     ItemsRestored,
     LogRepaired,
+    PermissionGranted,
     PinAdded,
     PinRemoved,
     PromptEdited,
@@ -169,6 +170,8 @@ def _apply(state: State, entry: Entry, event: Event) -> State | None:
             return pin_added(state, event)
         case PinRemoved():
             return pin_removed(state, event)
+        case PermissionGranted():
+            return with_facts(state, _granted(state.facts, event))
         case SessionRewound() | SessionRedone():
             return _went(state, entry, event)
         case Unknown():
@@ -186,6 +189,11 @@ def _booked(facts: Facts, event: UsageBooked) -> Facts:
     return changed(facts, turn_totals=facts.turn_totals.plus(event.usage, event.cost))
 
 
+def _granted(facts: Facts, event: PermissionGranted) -> Facts:
+    grants = (*(grant for grant in facts.grants if grant != event), event)
+    return changed(facts, grants=grants[-BOUNDS.grants_remembered :])
+
+
 def _missing(facts: Facts, entry: Entry, images: Iterable[BlobRef]) -> Facts:
     """What was sent of them before is sent no more, so the revision moves."""
     known = dict.fromkeys((*facts.missing, *(image.sha256 for image in images)))
@@ -198,7 +206,7 @@ def _missing(facts: Facts, entry: Entry, images: Iterable[BlobRef]) -> Facts:
 def _forked(facts: Facts, event: SessionForked) -> Facts:
     """What belongs to the parent's life alone stays behind: its breaker too, whose key is the session, and its bill."""
     cleared = changed(facts, parent=event.parent, queue=(), held=None, open_turn=None, sent=None, handoffs=0)
-    return changed(cleared, breaker=Breaker(), redoable=-1, turn_totals=Totals(), summary_totals=Totals())
+    return changed(cleared, breaker=Breaker(), grants=(), redoable=-1, turn_totals=Totals(), summary_totals=Totals())
 
 
 def _created(state: State, entry: Entry, event: SessionCreated) -> State | None:
@@ -230,7 +238,9 @@ def _configured(state: State, entry: Entry, event: SessionConfigured) -> State:
     switched = (config.model, config.profile) != (old.model, old.profile)
     revision = entry.seq if switched else state.facts.revision
     items = state.items if config.model in (None, old.model) else _portable(state.items, config.model)
-    return State(changed(state.facts, config=config, revision=revision), items)
+    # Whoever sets the mode says anew what may be done.
+    grants = state.facts.grants if event.permission_mode is None else ()
+    return State(changed(state.facts, config=config, revision=revision, grants=grants), items)
 
 
 def _portable(items: Iterable[Item], model: str) -> AppendOnly[Item]:

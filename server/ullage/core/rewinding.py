@@ -247,6 +247,7 @@ def _merged(now: State, then: State, cut: int, items: Iterable[Carried]) -> Fact
         records=old.records,
         commands=old.commands,
         newest_error=old.newest_error,
+        todos=old.todos,
         outputs=old.outputs,
         redoable=old.redoable,
         pins_untold=(),

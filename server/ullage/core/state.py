@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from ullage.core.context import ExactRecord, Instructions, OmissionReason, Pin, Replacement
-from ullage.core.events import Parent, PinAdded, PromptMode, Stop
+from ullage.core.events import Parent, PermissionGranted, PinAdded, PromptMode, Stop
 from ullage.core.messages import BlobRef, Message, Todo, Usage
 from ullage.core.sequence import AppendOnly
 
@@ -300,6 +300,8 @@ class Facts:
     """What a person keeps in view, in the order they pinned it (`core.pins`)."""
     pins_untold: tuple[PinAdded, ...] = ()
     """Pins that the model is told of as soon as no request and no call is open."""
+    grants: tuple[PermissionGranted, ...] = ()
+    """What a person allowed for this session, the newest last."""
     breaker: Breaker = Breaker()
     outputs: tuple[BlobRef, ...] = ()
     """Full tool outputs that `read_output` may page through."""

@@ -212,6 +212,8 @@ def permitted(turn: Turn, state: State, event: PermissionAnswered) -> Step:
         commands = _deny(state, [decision])
     else:
         turn = replace(turn, calls=(*turn.calls, _pending_call(state, decision.call_id)))
+        if decision.grant is not None:
+            commands.append(Append((decision.grant,)))
     if turn.waiting:
         return Step(turn, tuple(commands))
     return _run(turn, state, commands)

@@ -27,6 +27,7 @@ from ullage.core.events import (
     ItemsOmitted,
     ItemsRestored,
     LogRepaired,
+    PermissionGranted,
     PinAdded,
     PinRemoved,
     PromptEdited,
@@ -269,6 +270,8 @@ def _shown(event: Event) -> ShownWhat | None:
             return ShownOmission(_seqs(units), None, None)
         case StepStarted() | ImagesLeftOut() | ImagesMissing() | UsageBooked() | TokensRecounted():
             return None  # told as figures, by the occupancy notification
+        case PermissionGranted():
+            return None  # an answer of the client's own
         case HandoffRecorded() | Unknown():
             return None  # hidden
         case _:

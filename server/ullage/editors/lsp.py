@@ -21,18 +21,19 @@ from ullage import __version__
 from ullage.core.commands import CompactionOutcome
 from ullage.core.errors import ErrorReport, UllageError
 from ullage.core.inputs import Allowed, Denied
-from ullage.core.messages import ToolCall
-from ullage.core.ports import ToolSpec
 from ullage.editors import payloads as base
 from ullage.editors import payloads_context as context
 from ullage.editors.following import Following
 from ullage.editors.handlers import Handlers
 from ullage.editors.limits import Limits
+from ullage.editors.mapping_context import permission_params
 from ullage.editors.methods import COMPACT_COMMAND, FORK_COMMAND, METHODS, NOTIFICATIONS, PERMISSION
 from ullage.editors.progress import Progress
 from ullage.editors.roots import Roots
 from ullage.editors.serving import UllageServer
 from ullage.sessions.notices import Compacted, Notice
+from ullage.sessions.permissions import grant_for
+from ullage.sessions.ports import Question
 from ullage.wire import rpc
 from ullage.wire.limits import Limits as WireLimits
 
@@ -157,21 +158,17 @@ class LspServer(UllageServer):
         if isinstance(notice, Compacted) and self._host is not None and self._following.follows(session_id):
             self._progress.hear(session_id, notice, lambda: self._actor(session_id).cancel(None))
 
-    async def _ask(self, session_id: str, call: ToolCall, spec: ToolSpec) -> Allowed | Denied:
+    async def _ask(self, question: Question) -> Allowed | Denied:
         """A person's word on a call. No word, or one that is none, means no."""
-        params = context.PermissionParams(
-            session_id=session_id,
-            call_id=call.call_id,
-            name=call.name,
-            arguments=call.arguments,
-            description=spec.description,
-        )
+        call, params = question.call, permission_params(question)
         try:
             answer = await self.protocol.request(PERMISSION, params.model_dump(mode="json", by_alias=True))
             said = context.PermissionResult.model_validate(answer)
         except (JsonRpcException, ValidationError):
             return Denied(call.call_id, "the editor gave no answer.")
-        return Allowed(call.call_id) if said.decision == "allow" else Denied(call.call_id, said.reason)
+        if said.decision == "deny":
+            return Denied(call.call_id, said.reason or "the user said no.")
+        return Allowed(call.call_id, grant_for(question.intent) if said.scope == "session" else None)
 
     def _warn(self, text: str) -> None:
         logger.warning("%s", text)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ullage.core.context import Occupancy
+from ullage.core.messages import Op
 from ullage.editors import payloads_context as context
 from ullage.editors.mapping import error_payload, pinned_message, report_payload, totals_payload
 from ullage.sessions.notices import Compacted, Occupied
+from ullage.workspace.paths import shown
 
 if TYPE_CHECKING:
     from ullage.sessions.inspection import Inspection
+    from ullage.sessions.ports import Question
 
 
 def occupancy_payload(session_id: str, notice: Occupied) -> context.OccupancyPayload:
@@ -79,4 +82,23 @@ def inspect_payload(found: Inspection) -> context.InspectResult:
         turn_totals=totals_payload(found.turn_totals),
         summary_totals=totals_payload(found.summary_totals),
         handoff=found.handoff,
+    )
+
+
+def permission_params(question: Question) -> context.PermissionParams:
+    """What a client is asked about a call."""
+    intent, call = question.intent, question.call
+    places = [f"{question.root}/{path}" for path in intent.paths] or [question.root]
+    grant = "writing files that are not protected" if intent.op is Op.WRITE else "this command, to the letter"
+    return context.PermissionParams(
+        session_id=question.session_id,
+        call_id=call.call_id,
+        name=call.name,
+        arguments=call.arguments,
+        description=question.spec.description,
+        shown=intent.shown,
+        targets=tuple(shown(place) for place in places),
+        sha256=intent.sha256,
+        careful=question.careful,
+        grant=None if question.careful else grant,
     )

@@ -136,6 +136,22 @@ class PermissionParams(Payload):
     name: CleanText = Field(description="The tool.")
     arguments: CleanText = Field(description="Its arguments, raw JSON text, whole.")
     description: CleanText = Field(description="What the tool does.")
+    shown: CleanText = Field(
+        description="What would be done: the diff of every file, or the command, whole. What is invisible is escaped."
+    )
+    targets: tuple[CleanText, ...] = Field(
+        description="The files that would be changed, as real paths; for a command the folder it runs in."
+    )
+    sha256: str = Field(
+        description="Names all that would be done. When that changes before it is done, nothing is done and another "
+        "request follows for the same call."
+    )
+    careful: CleanText | None = Field(
+        description="Why this is asked for in every mode; null where it is not. No grant covers it."
+    )
+    grant: CleanText | None = Field(
+        description="What `scope: session` would allow from now on, in words; null where nothing more than this call."
+    )
 
 
 class PermissionResult(Payload):
@@ -143,3 +159,6 @@ class PermissionResult(Payload):
 
     decision: Literal["allow", "deny"] = Field(description="Whether this one call may run.")
     reason: CleanText = Field(default="", description="Told to the model when denied.")
+    scope: Literal["once", "session"] = Field(
+        default="once", description="`session` allows what `grant` says until the permission mode is set."
+    )

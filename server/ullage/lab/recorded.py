@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
-from ullage.core.ports import ModelCard, ProviderEvent, Tell, TokenCounter, ToolOutcome, ToolSpec, to_nobody
+from ullage.core.ports import Intent, ModelCard, ProviderEvent, Tell, TokenCounter, ToolOutcome, ToolSpec, to_nobody
 from ullage.core.requests import Request
 from ullage.sessions.ports import Ports
 from ullage.storage.files import DiskFiles
@@ -22,7 +22,10 @@ class Recorded:
     def specs(self) -> Sequence[ToolSpec]:
         return self._specs
 
-    async def run(self, name: str, arguments: str, tell: Tell = to_nobody) -> ToolOutcome:
+    async def intend(self, name: str, arguments: str) -> Intent | ToolOutcome:
+        raise NotImplementedError("a walk runs nothing")
+
+    async def run(self, name: str, arguments: str, tell: Tell = to_nobody, approved: str | None = None) -> ToolOutcome:
         raise NotImplementedError("a walk runs nothing")
 
     async def close(self) -> None:

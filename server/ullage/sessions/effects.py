@@ -22,7 +22,7 @@ from ullage.core.context import InstructionFile, RestoredFile
 from ullage.core.errors import ErrorReport, StorageFailed, UllageError
 from ullage.core.inputs import (
     AnswerArrived,
-    Denied,
+    Decision,
     GatePassed,
     GateRejected,
     Input,
@@ -37,6 +37,7 @@ from ullage.core.messages import BlobRef, Op, Part, Text, ToolCall, ToolFacts, T
 from ullage.core.ports import Answer, Blobs, ProviderFailure, ReasoningDelta, Retrying, TextDelta, ToolOutcome, Tools
 from ullage.core.requests import Request
 from ullage.core.state import State
+from ullage.sessions.asking import Approvals
 from ullage.sessions.engine import Engine, ResultsBudget
 from ullage.sessions.notices import Delta, DeltaKind, Notice, Retried, Warned
 from ullage.sessions.ports import Ask, Ports
@@ -82,7 +83,9 @@ class Effects:
         trusted: Callable[[], bool] = lambda: False,
     ) -> None:
         self._ports, self._engine, self._tools = ports, engine, tools
-        self._door, self._blobs, self._ask, self._trusted = door, blobs, ask, trusted
+        self._door, self._blobs, self._trusted = door, blobs, trusted
+        here = None if door is None else door.identity
+        self._approvals = Approvals(tools, lambda: engine.specs, ask, here, ports.home)
         self._tasks = Tasks()
         self._live: _Live | None = None
         self._printing: dict[str, Delta] = {}
@@ -188,16 +191,11 @@ class Effects:
         self._tasks.start(self._permission(call))
 
     async def _permission(self, call: ToolCall) -> None:
-        if self._ask is None:
-            self._post(PermissionAnswered(Denied(call.call_id, "nobody can be asked for permission here.")))
-            return
-        session_id = self._state().facts.session_id
-        try:
-            decision = await self._ask(session_id, call, self._engine.specs[call.name])
-        except Exception:
-            _log.exception("asking for permission failed")
-            decision = Denied(call.call_id, "the question for permission could not be answered.")
-        self._post(PermissionAnswered(decision))
+        self._post(PermissionAnswered(await self._approvals.ask(self._state().facts.session_id, call)))
+
+    async def decide(self, calls: Sequence[ToolCall]) -> tuple[Decision, ...]:
+        """Decide every call of a step."""
+        return await self._approvals.decide(calls, self._state().facts)
 
     async def instruction_files(self) -> tuple[InstructionFile, ...]:
         """Instruction files as they are now, nearest first. Nothing is read in a root that is not trusted."""
@@ -223,7 +221,8 @@ class Effects:
 
     async def _run_tool(self, call: ToolCall, budget: ResultsBudget) -> None:
         try:
-            outcome = await self._tools.run(call.name, call.arguments, partial(self._printed, call))
+            session_id = self._state().facts.session_id
+            outcome = await self._approvals.run(session_id, call, partial(self._printed, call))
             result = await self._fitted(call, outcome, budget)
         except UllageError as error:
             result = ToolResult(call.call_id, f"{error.report.message} {error.report.hint}".strip(), is_error=True)

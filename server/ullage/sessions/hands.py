@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ullage.core.ports import Tell, ToolOutcome, Tools, ToolSpec, to_nobody
+from ullage.core.ports import Intent, Tell, ToolOutcome, Tools, ToolSpec, to_nobody
 from ullage.core.state import seen_as
 from ullage.sessions.journal import Journal
 from ullage.sessions.ports import Ports
@@ -50,11 +50,17 @@ class _NoTools:
     def specs(self) -> Sequence[ToolSpec]:
         return ()
 
-    async def run(self, name: str, arguments: str, tell: Tell = to_nobody) -> ToolOutcome:
+    async def intend(self, name: str, arguments: str) -> Intent | ToolOutcome:
+        return await self.run(name, arguments)
+
+    async def run(self, name: str, arguments: str, tell: Tell = to_nobody, approved: str | None = None) -> ToolOutcome:
         return ToolOutcome("The workspace folder is gone, so no tool can run.", is_error=True)
 
     async def close(self) -> None:
         pass
+
+
+_UNTRUSTED = ToolOutcome("This workspace is not trusted, so no tool may run in it.", is_error=True)
 
 
 class _Trusted:
@@ -66,10 +72,11 @@ class _Trusted:
     def specs(self) -> Sequence[ToolSpec]:
         return self._tools.specs() if self._trusted() else ()
 
-    async def run(self, name: str, arguments: str, tell: Tell = to_nobody) -> ToolOutcome:
-        if not self._trusted():
-            return ToolOutcome("This workspace is not trusted, so no tool may run in it.", is_error=True)
-        return await self._tools.run(name, arguments, tell)
+    async def intend(self, name: str, arguments: str) -> Intent | ToolOutcome:
+        return await self._tools.intend(name, arguments) if self._trusted() else _UNTRUSTED
+
+    async def run(self, name: str, arguments: str, tell: Tell = to_nobody, approved: str | None = None) -> ToolOutcome:
+        return await self._tools.run(name, arguments, tell, approved) if self._trusted() else _UNTRUSTED
 
     async def close(self) -> None:
         await self._tools.close()

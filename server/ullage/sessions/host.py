@@ -25,8 +25,7 @@ from ullage.core.events import (
     TurnEnded,
 )
 from ullage.core.inputs import Allowed, Denied
-from ullage.core.messages import Message, Role, ToolCall, ToolResult
-from ullage.core.ports import ToolSpec
+from ullage.core.messages import Message, Role, ToolResult
 from ullage.core.reduce import reduce
 from ullage.core.rewinding import standing
 from ullage.core.state import State
@@ -39,7 +38,7 @@ from ullage.sessions.export import markdown
 from ullage.sessions.hands import make_tools
 from ullage.sessions.journal import Journal
 from ullage.sessions.notices import Listener, Notice
-from ullage.sessions.ports import Ask, Ports
+from ullage.sessions.ports import Ask, Ports, Question
 from ullage.sessions.searching import SessionsFound, search_sessions
 from ullage.storage.blobs import BlobStore
 from ullage.storage.fork import fork
@@ -247,10 +246,10 @@ class Host:
     def _heard(self, session_id: str, notice: Notice) -> None:
         self.listener(session_id, notice)
 
-    async def _asked(self, session_id: str, call: ToolCall, spec: ToolSpec) -> Allowed | Denied:
+    async def _asked(self, question: Question) -> Allowed | Denied:
         if self.ask is None:
-            return Denied(call.call_id, "nobody can be asked for permission here.")
-        return await self.ask(session_id, call, spec)
+            return Denied(question.call.call_id, "nobody can be asked for permission here.")
+        return await self.ask(question)
 
     def actor(self, session_id: str) -> SessionActor:
         """A session that lives here.

@@ -81,7 +81,6 @@ from ullage.sessions.notices import (
     Warned,
     occupied,
 )
-from ullage.sessions.permissions import decide
 from ullage.sessions.rewinding import plan as plan_rewind
 from ullage.sessions.tasks import Tasks
 from ullage.sessions.waiting import Job, Waiting
@@ -235,7 +234,7 @@ class SessionLoop:
                     self._tell_in_order(Warned(report))
                 effects.call_provider(f"{turn_id}/{step}/a", built.request)
             case DecideCalls(calls):
-                return (CallsDecided(decide(calls, engine.specs, self.state.facts.config.permission_mode)),)
+                return (CallsDecided(await effects.decide(calls)),)
             case AskPermission(call):
                 effects.ask_permission(call)
             case RunTools(calls):

@@ -17,7 +17,7 @@ from ullage.context.caps import Caps
 from ullage.core.inputs import Allowed, Denied
 from ullage.core.messages import ToolCall
 from ullage.core.money import Price
-from ullage.core.ports import Provider, Summariser, TokenCounter, ToolSpec
+from ullage.core.ports import Intent, Provider, Summariser, TokenCounter, ToolSpec
 from ullage.core.state import Config
 from ullage.providers.keys import Keys
 from ullage.workspace.sandbox import Sandbox
@@ -25,8 +25,21 @@ from ullage.workspace.sandbox import Sandbox
 if TYPE_CHECKING:
     from ullage.storage.files import Files
 
-Ask = Callable[[str, ToolCall, ToolSpec], Awaitable[Allowed | Denied]]
-"""Ask a person about a call of the named session."""
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """May this call run? `root` is the workspace's real path, `careful` why such a one is always asked for, or None."""
+
+    session_id: str
+    call: ToolCall
+    spec: ToolSpec
+    intent: Intent
+    root: str
+    careful: str | None
+
+
+Ask = Callable[[Question], Awaitable[Allowed | Denied]]
+"""Ask a person about a call."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ KINDS: dict[str, Any] = {
     "pin_removed": events.PinRemoved,
     "session_rewound": events.SessionRewound,
     "session_redone": events.SessionRedone,
+    "permission_granted": events.PermissionGranted,
     "log_repaired": events.LogRepaired,
     "damage_accepted": events.DamageAccepted,
 }

@@ -6,11 +6,12 @@ How a command ended is said at the end of its output, where shortening never rea
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 
 from ullage.core.errors import BadInput, Refused
 from ullage.core.messages import Op, ToolFacts
-from ullage.core.ports import Tell, ToolOutcome, to_nobody
+from ullage.core.ports import Intent, Tell, ToolOutcome, to_nobody
 from ullage.core.telling import counted_tests, newest_error
 from ullage.tools.arguments import BashArguments, JobOutputArguments, JobStopArguments
 from ullage.workspace.commands import Commands, Ended, Run
@@ -46,6 +47,13 @@ async def bash(commands: Commands, arguments: BashArguments, tell: Tell) -> Tool
         await run.stop()
         raise
     return _told(run, ended, notes, is_error=ended.exit_code != 0)
+
+
+def command_intent(arguments: BashArguments) -> Intent:
+    """A command as a person is shown it. A grant covers it to the letter."""
+    whole = arguments.model_dump_json(exclude={"description"})
+    lines = (shown(line) for line in arguments.command.split("\n"))
+    return Intent(Op.RUN, "\n".join(lines), hashlib.sha256(whole.encode()).hexdigest(), rule=whole)
 
 
 async def _in_background(commands: Commands, run: Run) -> ToolOutcome:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from ullage.core.errors import BadInput, Refused, UllageError
 from ullage.core.messages import Op, ToolFacts
-from ullage.core.ports import ToolOutcome
-from ullage.tools.diffing import changed_lines
+from ullage.core.ports import Intent, ToolOutcome
+from ullage.tools.diffing import changed_lines, unified
 from ullage.tools.job import Job
 from ullage.workspace.encoding import Decoded, decode
 from ullage.workspace.paths import WorkspacePath, shown
@@ -36,6 +36,19 @@ class Change:
 
 Plan = Sequence[Change]
 """The changes of one call, one for a file at most."""
+
+
+def intent_of(plan: Plan, most: int) -> Intent:
+    """The plan as a person is shown it, in a diff of about `most` characters; its hash is of all bytes, cut or not."""
+    digest, diffs = hashlib.sha256(), list[str]()
+    for change in plan:
+        files = (change.before, change.after)
+        for part in (str(change.path).encode(), *(None if file is None else file.data for file in files)):
+            digest.update(b"-" if part is None else b"%d:%b" % (len(part), part))
+        old, new = (None if file is None else file.text for file in files)
+        diffs.append(unified(shown(str(change.path)), old, new, most))
+        most -= len(diffs[-1])
+    return Intent(Op.WRITE, "\n".join(diffs), digest.hexdigest(), tuple(str(change.path) for change in plan))
 
 
 def load(job: Job, path: WorkspacePath) -> Decoded | None:

@@ -45,5 +45,8 @@ class Limits:
     recall_characters: int = 8_000
     """Most characters of passages one `recall` gives back, shared by all of them."""
 
+    diff_characters: int = 256 * 1024
+    """Characters of the diff that a person is shown before files are changed; what is cut off is said."""
+
     noted_paths: int = 20
     """Most paths a search writes into its facts."""

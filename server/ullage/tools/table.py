@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.core.messages import Op
-from ullage.core.ports import Tell, ToolOutcome, ToolSpec
+from ullage.core.ports import Intent, Tell, ToolOutcome, ToolSpec
 from ullage.tools.apply_patch import apply_patch
 from ullage.tools.arguments import (
     Arguments,
@@ -26,7 +26,7 @@ from ullage.tools.arguments import (
     WriteArguments,
     schema_of,
 )
-from ullage.tools.bash import bash, job_output, job_stop
+from ullage.tools.bash import bash, command_intent, job_output, job_stop
 from ullage.tools.changing import Plan
 from ullage.tools.edit import edit
 from ullage.tools.glob import glob
@@ -64,12 +64,17 @@ class WriteTool:
 
 @dataclass(frozen=True, slots=True)
 class CommandTool:
-    """A tool that has to do with commands. `changes`: it starts one."""
+    """A tool that has to do with commands. `intent`: it starts one, and this is what a person decides on."""
 
     description: str
     arguments: type[Arguments]
     run: Callable[[Commands, Any, Tell], Awaitable[ToolOutcome]]
-    changes: bool = False
+    intent: Callable[[Any], Intent] | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether it starts a command."""
+        return self.intent is not None
 
 
 TOOLS = {
@@ -108,7 +113,7 @@ COMMAND_TOOLS = {
         "input; each call begins with a fresh environment in the root.",
         BashArguments,
         bash,
-        changes=True,
+        command_intent,
     ),
     "job_output": CommandTool("Show what a job printed since you last looked.", JobOutputArguments, job_output),
     "job_stop": CommandTool("End a job and all that it started.", JobStopArguments, job_stop),

@@ -12,12 +12,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import TypeVar
 
-from ullage.core.errors import ErrorReport, UllageError
+from ullage.core.errors import ErrorReport, NotAsApproved, UllageError
 from ullage.core.messages import BlobRef, Op, ToolFacts
-from ullage.core.ports import Blobs, Recall, Tell, ToolOutcome, ToolSpec, to_nobody
+from ullage.core.ports import Blobs, Intent, Recall, Tell, ToolOutcome, ToolSpec, to_nobody
 from ullage.tools.arguments import parse_arguments
-from ullage.tools.changing import carry_out
+from ullage.tools.changing import Plan, carry_out, intent_of
 from ullage.tools.job import Job
 from ullage.tools.limits import Limits
 from ullage.tools.table import COMMAND_TOOLS, TOOLS, WRITE_TOOLS, CommandTool, tool_specs
@@ -26,6 +28,8 @@ from ullage.workspace.root import WorkspaceRoot
 from ullage.workspace.walk import Budget
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Toolbox:
@@ -65,15 +69,32 @@ class Toolbox:
         """Every tool, sorted by name; the same objects for the toolbox's whole life."""
         return self._specs
 
-    async def run(self, name: str, arguments: str, tell: Tell = to_nobody) -> ToolOutcome:
-        """Run one call. Cancelling returns when it has let go of the workspace: a command is ended first."""
+    async def intend(self, name: str, arguments: str) -> Intent | ToolOutcome:
+        """What a call would change, or the error it would only give."""
+        if name in self._write_tools:
+            return await self._in_thread(self._intend, name, arguments)
+        tool = COMMAND_TOOLS.get(name)
+        if tool is None or tool.intent is None or self._commands is None:
+            return _failed(ErrorReport("unknown_tool", f"There is no tool '{name}'.", self._known()), Op.OTHER)
+        try:
+            return tool.intent(parse_arguments(tool.arguments, name, arguments))
+        except UllageError as error:
+            return _failed(error.report, Op.RUN)
+
+    async def run(self, name: str, arguments: str, tell: Tell = to_nobody, approved: str | None = None) -> ToolOutcome:
+        """Run one call. Cancelling returns when it has let go of the workspace: a command is ended first.
+
+        Raises:
+            NotAsApproved: files are not as they were when a person approved of the change; nothing was written.
+        """
         command_tool = COMMAND_TOOLS.get(name)
         if command_tool is not None and self._commands is not None:
+            # What a command is stands in its arguments alone, which nothing changes between the question and here.
             return await self._run_command(self._commands, command_tool, name, arguments, tell)
         if name not in self._write_tools:
             return await self._in_thread(self._run, name, arguments)
         async with self._writing:
-            return await self._in_thread(self._write, name, arguments)
+            return await self._in_thread(partial(self._write, approved), name, arguments)
 
     async def close(self) -> None:
         """End what earlier calls left running."""
@@ -91,7 +112,7 @@ class Toolbox:
         except Exception:
             return _broke(name, Op.RUN)
 
-    async def _in_thread(self, work: Callable[[str, str, Job], ToolOutcome], name: str, arguments: str) -> ToolOutcome:
+    async def _in_thread(self, work: Callable[[str, str, Job], T], name: str, arguments: str) -> T:
         cancelled = threading.Event()
         budget = Budget(self._clock, self._clock() + self._limits.seconds, cancelled.is_set)
         job = Job(self._root, self._blobs, self._allowed_refs, self._recall, self._seen, self._limits, budget)
@@ -114,10 +135,26 @@ class Toolbox:
         except Exception:
             return _broke(name, tool.op)
 
-    def _write(self, name: str, arguments: str, job: Job) -> ToolOutcome:
-        tool = self._write_tools[name]
+    def _intend(self, name: str, arguments: str, job: Job) -> Intent | ToolOutcome:
         try:
-            return self._noted(carry_out(job, tool.plan(job, parse_arguments(tool.arguments, name, arguments))))
+            return intent_of(self._plan(name, arguments, job), self._limits.diff_characters)
+        except UllageError as error:
+            return _failed(error.report, Op.WRITE)
+        except Exception:
+            return _broke(name, Op.WRITE)
+
+    def _plan(self, name: str, arguments: str, job: Job) -> Plan:
+        tool = self._write_tools[name]
+        return tool.plan(job, parse_arguments(tool.arguments, name, arguments))
+
+    def _write(self, approved: str | None, name: str, arguments: str, job: Job) -> ToolOutcome:
+        try:
+            plan = self._plan(name, arguments, job)
+            if approved is not None and intent_of(plan, 0).sha256 != approved:
+                raise NotAsApproved("What the call would change is not what was allowed any more.")
+            return self._noted(carry_out(job, plan))
+        except NotAsApproved:
+            raise
         except UllageError as error:
             return _failed(error.report, Op.WRITE)
         except Exception:
