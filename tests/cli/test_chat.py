@@ -351,3 +351,52 @@ def test_the_page_has_every_command() -> None:
     page = (Path(__file__).parents[2] / "docs" / "terminal.md").read_text(encoding="utf-8")
     rows = [f"| `/{name}{takes and ' '}{takes}` | {does} |" for name, (takes, does) in COMMANDS.items()]
     assert "\n".join(rows).replace("NUMBER|ID", r"NUMBER\|ID") in page
+
+
+# --- what may be changed ---
+
+EDIT = [
+    {"calls": [{"name": "read", "arguments": {"path": "a.py"}}]},
+    {"calls": [{"name": "edit", "arguments": {"path": "a.py", "edits": [{"old_text": "'a'", "new_text": "'b'"}]}}]},
+    {"say": "That was it."},
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "after", "says"),
+    [
+        (("--permission", "ask"), "y", "b", "+print('b')"),
+        (("--permission", "ask"), "s", "b", "s for this session"),
+        (("--permission", "ask"), "n", "a", "the user said no"),
+        (("--permission", "ask"), "not that one", "a", "the user said: not that one"),
+        (("--permission", "edits"), "/sessions", "b", "edit"),
+        (("--permission", "plan"), "/sessions", "a", "There is no tool 'edit'"),
+        ((), "/sessions", "a", "There is no tool 'edit'"),
+    ],
+)
+def test_asking_before_a_change(chats: Chats, options: tuple[str, ...], answer: str, after: str, says: str) -> None:
+    """S5: without the option nothing is changed; with `ask` the diff is shown, and a line answers."""
+    chats.shell.script(*EDIT)
+    said = chats.piped(f"Mend it.\n{answer}\nThanks.\n", *options)
+    assert (chats.shell.workspace / "a.py").read_text() == f"print('{after}')\n"
+    log = "".join(path.read_text() for path in chats.shell.home.glob("sessions/*/*.jsonl"))
+    assert says in said.err or says in log, said.err
+    assert ("would do this:" in said.err) is ("ask" in options)
+    assert "That was it." in said.out
+
+
+def test_no_line_means_no(chats: Chats) -> None:
+    """The input ends while a question is open: the turn is cancelled, nothing is changed, the session is whole."""
+    chats.shell.script(*EDIT)
+    said = chats.piped("Mend it.\n", "--permission", "ask")
+    assert "would do this:" in said.err and (chats.shell.workspace / "a.py").read_text() == "print('a')\n"
+    assert "cancelled" in said.err
+
+
+def test_what_a_session_was_allowed_holds_only_with_the_option(chats: Chats) -> None:
+    """S6: a session that may edit goes on, without the option: it reads only."""
+    chats.shell.script({"say": "Hello."})
+    chats.piped("Hello.\n", "--permission", "edits")
+    chats.shell.script(*EDIT)
+    chats.piped("Mend it.\n", "--continue")
+    assert (chats.shell.workspace / "a.py").read_text() == "print('a')\n"

@@ -289,3 +289,25 @@ async def test_claude_answers_and_the_key_stays_inside(tmp_path: Path) -> None:
     assert b"below the handoff line" in err
     files = b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
     assert CANARY.encode() not in out + err + files
+
+
+@pytest.mark.parametrize(
+    ("options", "after"), [((), "a"), (("--permission", "plan"), "a"), (("--permission", "edits"), "b")]
+)
+def test_a_run_changes_what_it_may(shell: Shell, options: tuple[str, ...], after: str) -> None:
+    """S5: nothing without the option, and nothing that is protected with it, since nobody can be asked."""
+    edits = [{"old_text": "'a'", "new_text": "'b'"}]
+    shell.script(
+        {"calls": [{"name": "read", "arguments": {"path": "a.py"}}]},
+        {
+            "calls": [
+                {"name": "edit", "arguments": {"path": "a.py", "edits": edits}},
+                {"name": "write", "arguments": {"path": ".git/config", "content": "x"}},
+                {"name": "bash", "arguments": {"command": "touch made"}},
+            ]
+        },
+        {"say": "Done."},
+    )
+    assert shell("run", str(shell.workspace), "Mend it.", *options).code == 0
+    assert (shell.workspace / "a.py").read_text() == f"print('{after}')\n"
+    assert not (shell.workspace / ".git").exists() and not (shell.workspace / "made").exists()

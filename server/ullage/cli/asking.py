@@ -1,7 +1,7 @@
 """`--permission`: what a session in a terminal may change, and asking the person who sits there.
 
-Invariant: without `--permission` nothing is changed, whatever a session was allowed elsewhere. A question is answered by
-a line that was read after it was shown, and no line means no.
+Invariant: without `--permission` nothing is changed, whatever a session was allowed elsewhere. A question is answered
+by a line that was read after it was shown, and no line means no.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def add_permission(parser: argparse.ArgumentParser, *modes: str) -> None:
     parser.add_argument("--permission", choices=modes, help="; ".join(says[mode] for mode in modes))
 
 
-def permitted(args: argparse.Namespace) -> SessionConfigured:
-    """What the option says, for a new session or one that goes on."""
-    return SessionConfigured(permission_mode=args.permission)
+def permitted(args: argparse.Namespace) -> SessionConfigured | None:
+    """What the option says for a new session."""
+    return None if args.permission is None else SessionConfigured(permission_mode=args.permission)
 
 
 def changes(args: argparse.Namespace) -> bool:
@@ -74,6 +74,7 @@ class Asking:
         """Whether a line was the answer to a question. Commands are none."""
         if self._answer is None or self._answer.done() or line.startswith("/"):
             return False
+        self.began.clear()  # what is read next is no answer to this one
         self._answer.set_result(line.strip())
         return True
 

@@ -1,8 +1,8 @@
 """`ullage chat DIR`: a session in a terminal, in this process.
 
 Invariants: a line that begins with a slash never reaches the model; Ctrl-C cancels what runs and nothing that waits;
-however the chat is left, what runs is cancelled and everything is written down first. The workspace is trusted; what may
-be changed in it is `--permission`'s to say (`cli.asking`).
+however the chat is left, what runs is cancelled and everything is written down first. The workspace is trusted; what
+may be changed in it is `--permission`'s to say (`cli.asking`).
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class Chat:
             return
         # Asked before there is a session: one that nothing can answer is of no use to anybody.
         await opening.check_answers(args, self._keys, settings.load(args).settings.model)
-        await self._take(await self._host.new_session(self._root, config=permitted(self._args) if changes(self._args) else None), 0)
+        await self._take(await self._host.new_session(self._root, config=permitted(args)), 0)
         self._words.aside("            /help names the commands, Ctrl-C cancels what runs, Ctrl-D leaves")
 
     async def _go_on(self, session_id: str) -> None:
@@ -190,7 +190,8 @@ class Chat:
     def status(self) -> str:
         """What stands at the prompt: the meter, and what goes on."""
         facts = self._actor.state.facts
-        doing = "y or n?" if self._asking.began.is_set() else self._words.under_way() or "working" if self._running() else ""
+        doing = self._words.under_way() or "working" if self._running() else ""
+        doing = "y or n?" if self._asking.began.is_set() else doing
         queue = f"{len(facts.queue)} {'held' if facts.held else 'waiting'}" if facts.queue else ""
         reading = "reading only" if self._actor.read_only else ""
         return " | ".join(filter(None, (self._words.meter(), doing, queue, reading)))

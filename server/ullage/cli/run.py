@@ -117,7 +117,7 @@ class _Run:
         if args.session is None:
             # Asked before there is a session: one that nothing can answer is of no use to anybody.
             await opening.check_answers(args, self._keys, settings.load(args).settings.model)
-            actor = await self._host.new_session(root, config=permitted(args) if changes(args) else None)
+            actor = await self._host.new_session(root, config=permitted(args))
             self._about.line(f"session     {actor.session_id}")
             await self._following.follow(actor)
             return actor
