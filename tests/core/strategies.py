@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from hypothesis import strategies as st
 
-from ullage.core import context, events, messages, state
+from ullage.core import context, events, grants, messages, state
 from ullage.core.errors import ErrorReport
 
 TURNS = ("t1", "t2", "t3")
@@ -161,7 +161,7 @@ facts = st.builds(
     records=st.lists(st.builds(context.ExactRecord, words, text), max_size=2).map(tuple),
     pins=st.lists(pins, max_size=2).map(tuple),
     pins_untold=st.lists(st.builds(events.PinAdded, pins, tokens, words), max_size=1).map(tuple),
-    grants=st.lists(st.builds(events.PermissionGranted, st.sampled_from(messages.Op), words), max_size=2).map(tuple),
+    grants=st.lists(st.builds(grants.PermissionGranted, st.sampled_from(messages.Op), words), max_size=2).map(tuple),
     breaker=st.builds(state.Breaker, st.integers(0, 4), counts, tokens),
     outputs=st.lists(blobs, max_size=2).map(tuple),
     redoable=seqs,
@@ -242,7 +242,7 @@ BY_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
     events.PinRemoved: st.builds(events.PinRemoved, st.sampled_from(["t1/u", "t1/1/a", "pin3"])),
     events.SessionRewound: st.builds(events.SessionRewound, turn_ids, seqs, several_turns, seqs, facts, several_items),
     events.SessionRedone: st.builds(events.SessionRedone, seqs, several_turns, seqs, facts, several_items),
-    events.PermissionGranted: st.builds(events.PermissionGranted, st.sampled_from(messages.Op), words),
+    grants.PermissionGranted: st.builds(grants.PermissionGranted, st.sampled_from(messages.Op), words),
     events.LogRepaired: st.builds(events.LogRepaired, counts, counts, words),
     events.DamageAccepted: st.builds(events.DamageAccepted, st.lists(st.tuples(counts, counts), max_size=2).map(tuple)),
     events.Unknown: st.builds(_unknown, st.sampled_from(["later_kind", "next_kind"]), st.booleans(), text),

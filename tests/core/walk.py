@@ -38,7 +38,6 @@ from ullage.core.events import (
     ItemsOmitted,
     ItemsRestored,
     LogRepaired,
-    PermissionGranted,
     PinAdded,
     PinRemoved,
     PromptMode,
@@ -51,6 +50,7 @@ from ullage.core.events import (
     Unknown,
     UsageBooked,
 )
+from ullage.core.grants import PermissionGranted
 from ullage.core.inputs import (
     Allowed,
     CallsDecided,

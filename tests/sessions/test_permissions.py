@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 from tests.sessions.stage import Stage, of_kind, prompt, said
 
-from ullage.core.events import PermissionGranted, ResultReceived, SessionConfigured, Stop
+from ullage.core.events import (
+    ResultReceived,
+    SessionConfigured,
+    Stop,
+)
+from ullage.core.grants import PermissionGranted
 from ullage.core.inputs import Allowed, Denied, Waiting
 from ullage.core.messages import Op, ToolCall
 from ullage.core.ports import Intent, ToolOutcome

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from ullage.core.context import CompactionReport, Instructions, Occupancy, Omission, Pin, Reason, Replacement
 from ullage.core.errors import ErrorReport
-from ullage.core.messages import BlobRef, Message, Op, Usage
+from ullage.core.grants import PermissionGranted
+from ullage.core.messages import BlobRef, Message, Usage
 
 if TYPE_CHECKING:
     from ullage.core.state import Carried, Facts
@@ -91,10 +92,8 @@ class SessionConfigured:
 
 @dataclass(frozen=True, slots=True)
 class PromptQueued:
-    """A prompt was accepted. `message` waits in the queue until its turn starts or it enters as steering.
-
-    A prompt to an idle session passes the queue as well, so that each is stored once.
-    """
+    """A prompt was accepted. `message` waits in the queue until its turn starts or it enters as steering; a prompt to an
+    idle session passes the queue as well, so that each is stored once."""
 
     message: Message
     mode: PromptMode
@@ -202,13 +201,12 @@ class ResultReceived:
 
 @dataclass(frozen=True, slots=True)
 class UsageBooked:
-    """Tokens paid for outside a turn's answers (summaries, failed samples)."""
+    """Tokens paid for outside a turn's answers (summaries, failed samples); `cost` as of `AnswerReceived`."""
 
     purpose: Purpose
     usage: Usage
     model: str
     cost: int | None = None
-    """As of `AnswerReceived`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,17 +326,6 @@ class SessionRedone:
     cut: int
     facts: Facts
     items: tuple[Carried, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PermissionGranted:
-    """A person allowed calls of a kind for the rest of this session: writing files, or one exact command (`rule`).
-
-    No fork takes it along, and setting the permission mode takes it back.
-    """
-
-    op: Op
-    rule: str
 
 
 @dataclass(frozen=True, slots=True)

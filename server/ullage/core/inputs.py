@@ -12,7 +12,10 @@ from ullage.core.context import (
     StepPlan,
 )
 from ullage.core.errors import ErrorReport
-from ullage.core.events import PermissionGranted, PromptMode
+from ullage.core.events import (
+    PromptMode,
+)
+from ullage.core.grants import PermissionGranted
 from ullage.core.messages import Message, Part, ToolResult, Usage
 
 # --- inputs: what people ask ---

@@ -32,7 +32,6 @@ from ullage.core.events import (
     ItemsOmitted,
     ItemsRestored,
     LogRepaired,
-    PermissionGranted,
     PinAdded,
     PinRemoved,
     PromptEdited,
@@ -56,6 +55,7 @@ from ullage.core.events import (
     Unknown,
     UsageBooked,
 )
+from ullage.core.grants import PermissionGranted
 from ullage.core.limits import BOUNDS
 from ullage.core.messages import BlobRef
 from ullage.core.omission import omission, omitted, recounted, restored, whole_items

@@ -10,7 +10,13 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from ullage.core.context import ExactRecord, Instructions, OmissionReason, Pin, Replacement
-from ullage.core.events import Parent, PermissionGranted, PinAdded, PromptMode, Stop
+from ullage.core.events import (
+    Parent,
+    PinAdded,
+    PromptMode,
+    Stop,
+)
+from ullage.core.grants import PermissionGranted
 from ullage.core.messages import BlobRef, Message, Todo, Usage
 from ullage.core.sequence import AppendOnly
 

@@ -27,7 +27,6 @@ from ullage.core.events import (
     ItemsOmitted,
     ItemsRestored,
     LogRepaired,
-    PermissionGranted,
     PinAdded,
     PinRemoved,
     PromptEdited,
@@ -52,6 +51,7 @@ from ullage.core.events import (
     Unknown,
     UsageBooked,
 )
+from ullage.core.grants import PermissionGranted
 from ullage.core.messages import Message, Usage
 from ullage.core.sequence import AppendOnly
 from ullage.core.state import Item, State

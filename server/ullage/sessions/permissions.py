@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 
-from ullage.core.events import PermissionGranted
+from ullage.core.grants import PermissionGranted
 from ullage.core.inputs import Allowed, Denied, Waiting
 from ullage.core.messages import Op, ToolCall
 from ullage.core.ports import Intent, ToolOutcome

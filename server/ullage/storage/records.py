@@ -19,7 +19,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from ullage.core import context, errors, events, messages, state
+from ullage.core import context, errors, events, grants, messages, state
 from ullage.core.events import Event, Unknown
 
 KINDS: dict[str, Any] = {
@@ -52,7 +52,7 @@ KINDS: dict[str, Any] = {
     "pin_removed": events.PinRemoved,
     "session_rewound": events.SessionRewound,
     "session_redone": events.SessionRedone,
-    "permission_granted": events.PermissionGranted,
+    "permission_granted": grants.PermissionGranted,
     "log_repaired": events.LogRepaired,
     "damage_accepted": events.DamageAccepted,
 }
