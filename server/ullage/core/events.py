@@ -92,7 +92,7 @@ class SessionConfigured:
 
 @dataclass(frozen=True, slots=True)
 class PromptQueued:
-    """A prompt was accepted. `message` waits in the queue until its turn starts or it enters as steering; a prompt to an
+    """A prompt was accepted. `message` waits in the queue until its turn starts or it enters as steering; one to an
     idle session passes the queue as well, so that each is stored once."""
 
     message: Message
