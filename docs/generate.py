@@ -28,6 +28,8 @@ PAGE: Final = """# Settings
 {note}
 
 The first of these that names a setting decides it: {order}.
+Of a cap (`cap_...`) in the user file and one that an editor names, the lower one holds, since a folder's own settings
+may reach an editor's; so it may not set {forbidden} at all.
 
 On the command line a setting is an option (`--output-cap 4096`, `--no-handoff`), in the environment a variable
 (`ULLAGE_OUTPUT_CAP`), in the user file (`settings.toml` in the platform's folder for configuration) a key. A
@@ -62,6 +64,7 @@ def settings_page() -> str:
         note=NOTE,
         order=order,
         allowed=allowed,
+        forbidden=", ".join(f"`{name}`" for name in sorted(settings.EDITOR_MAY_NOT)),
         settings="\n".join(_setting_rows()),
         limits="\n".join(_number_rows("limit", _limits(), settings.limit_defaults())),
         bounds="\n".join(_number_rows("bound", settings.BOUNDS, settings.bounds())),

@@ -113,6 +113,31 @@ def test_an_editor_cannot_send_prompts_elsewhere() -> None:
     assert settings.resolve(said).settings.base_url == "https://example.org/v1"
 
 
+@pytest.mark.parametrize(
+    ("name", "user", "editor", "holds"),
+    [
+        ("cap_turn_tokens", 5_000, 4_000, 4_000),
+        ("cap_turn_tokens", 5_000, 6_000, 5_000),
+        ("cap_turn_tokens", "5000", 6_000.0, 5_000),
+        ("cap_session_dollars", "0.50", "0.5000001", "0.50"),
+        ("cap_session_dollars", "0.50", 0.25, "0.25"),
+        ("cap_day_dollars", None, 9, "9"),
+        ("window", 8_000, 9_000, 9_000),
+    ],
+)
+def test_an_editor_may_lower_a_cap_and_not_raise_it(name: str, user: object, editor: object, holds: object) -> None:
+    resolved = settings.resolve({Source.USER_FILE: {name: user}, Source.EDITOR: {name: editor}})
+    assert getattr(resolved.settings, name) == holds
+    assert resolved.sources[name] is (Source.USER_FILE if str(holds) == str(user) else Source.EDITOR)
+    above = settings.resolve({Source.USER_FILE: {name: user}, Source.ENVIRONMENT: {name: "70000"}})
+    assert str(getattr(above.settings, name)) == "70000", "their own word raises it"
+
+
+def test_an_editor_does_not_say_what_models_cost() -> None:
+    """With prices of its own a cap in dollars would hold nothing."""
+    check_refused(Source.EDITOR, {"prices": "m=0.01/0.01"}, "prices")
+
+
 @pytest.mark.parametrize("name", ["limits.wire.body", "limits.editors.update_bytes"])
 def test_an_editor_cannot_set_what_is_needed_before_it_speaks(name: str) -> None:
     check_refused(Source.EDITOR, {name: 1}, name, "before an editor can say anything")

@@ -75,6 +75,17 @@ class _Dumps(Protocol):
     def model_dump(self) -> Mapping[str, Any]: ...
 
 
+def raises(name: str, value: object, known: object) -> bool:
+    """Whether a value of a setting is a higher cap than the one that is known."""
+    if not name.startswith("cap_") or known is None:
+        return False
+    figure = micros if name.endswith("dollars") else float
+    try:
+        return figure(str(value)) > figure(str(known))
+    except ValueError:
+        return False  # what is none is refused as any other
+
+
 def caps(settings: _Dumps) -> Caps:
     """The caps that settings name."""
     said = {

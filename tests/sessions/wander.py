@@ -45,6 +45,7 @@ from ullage.sessions.actor import SessionActor
 from ullage.sessions.notices import TurnOutcome
 from ullage.storage.blobs import BlobStore
 from ullage.storage.ids import workspace_key
+from ullage.storage.limits import BOUNDS
 from ullage.storage.log import SessionLog
 from ullage.testing.model import Line, Reply, ask, call, cut, fail, good_summary, overflow, raw_call, say
 from ullage.testing.validator import problems
@@ -383,6 +384,9 @@ class Wander:
             assert same(opened.state, whole), "a reload gives the same"
         finally:
             opened.log.close()
+        listed = self.stage.hosts[-1].list_sessions(str(self.root))
+        [one] = [each for each in listed if each.session_id == self.actor.session_id]
+        assert one.title == whole.facts.title or one.size > BOUNDS.tail_bytes, "the list has the title of the session"
         for index, entry in enumerate(entries):
             if isinstance(entry.event, CheckpointCommitted):
                 again = fold(entries[index + 1 :], resume(entry))

@@ -44,6 +44,20 @@ def test_what_a_list_says() -> None:
 
 
 @pytest.mark.parametrize("long", [False, True])
+def test_a_title_that_was_taken_back_is_listed_no_more(long: bool) -> None:
+    """As the session itself has it: none after the rewind, the redone one, or that of the turn after it."""
+    disk = CountingDisk(HOME.parent)
+    writer = Writer(disk)
+    writer.turns(30 if long else 2, size=5_000 if long else 10)
+    assert listed(disk)[0].title == "prompt 0"
+    for turn, title in (("t0", ""), (None, "prompt 0"), ("t0", "")):
+        writer.rewind(turn)
+        assert (listed(disk)[0].title, writer.state.facts.title) == (title, title)
+    writer.turns(1, first=77)
+    assert (listed(disk)[0].title, writer.state.facts.title) == ("prompt 77", "prompt 77")
+
+
+@pytest.mark.parametrize("long", [False, True])
 def test_titles(long: bool) -> None:
     """The newest of what the tail, the checkpoint and the head say."""
     disk = CountingDisk(HOME.parent)

@@ -19,10 +19,12 @@ from tests.storage.histories import (
     place,
     prompt,
     small_log,
+    turn_batches,
 )
 
 from ullage.core.errors import SessionUnavailable
 from ullage.core.events import DamageAccepted, Entry, LogRepaired, SessionRenamed, Unknown
+from ullage.core.limits import BOUNDS
 from ullage.core.reduce import fold
 from ullage.storage.files import DiskFiles
 from ullage.storage.lines import seal
@@ -36,6 +38,30 @@ def reopened(disk: FakeDisk) -> tuple[list[Entry], SessionLog]:
 
 
 # --- laws ---
+
+
+@pytest.mark.parametrize(
+    ("turns", "size"),
+    [(BOUNDS.checkpoint_messages // 5 + 2, 1), (2, BOUNDS.checkpoint_bytes // 2)],
+    ids=["many", "long"],
+)
+def test_a_rewind_may_bring_back_more_than_a_checkpoint_may_hold(turns: int, size: int) -> None:
+    """The bounds are a replacement's: what the model saw before, it sees again."""
+    disk = fake_disk()
+    writer = Writer(disk)
+    batches = (turn_batches(f"t{number}", size=size) for number in range(turns))
+    writer.write(*(event for turn in batches for batch in turn for event in batch))
+    writer.turns(1, first=turns)
+    before = fold(entry for entry in writer.log.entries() if entry.seq < writer.state.facts.last_seq - 8)
+    assert len(before.items) > BOUNDS.checkpoint_messages or writer.log.size > BOUNDS.checkpoint_bytes
+    writer.compact()
+    writer.rewind(f"t{turns}")
+    assert [item.seq for item in writer.state.items] == [item.seq for item in before.items]
+    writer.log.sync()
+    writer.log.close()
+    opened = SessionLog.open(disk, place(), AT)
+    assert opened.state == writer.state and not opened.state.facts.anomalies and opened.damage == ()
+    opened.log.close()
 
 
 @pytest.mark.parametrize("seed", range(60))

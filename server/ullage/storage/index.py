@@ -1,7 +1,8 @@
 """The list of a workspace's sessions, from the heads and tails of their logs.
 
 Bounded: about 56 KiB a log are read, however long it is (more only where the last line alone is longer). The price: a
-title given in the middle of a long log shows once a checkpoint carries it; opening the session always knows it.
+title given or taken back in the middle of a long log shows once a checkpoint carries it; opening the session always
+knows it.
 Identity comes from headers: a file's name and times mean nothing, and a log of another workspace isn't listed.
 """
 
@@ -18,12 +19,15 @@ from ullage.core.events import (
     Parent,
     ResultReceived,
     SessionCreated,
+    SessionRedone,
     SessionRenamed,
+    SessionRewound,
     StepStarted,
     TurnEnded,
     TurnStarted,
 )
 from ullage.core.reduce import fold
+from ullage.core.state import Facts, State
 from ullage.storage.files import Files
 from ullage.storage.ids import sessions_folder, workspace_key
 from ullage.storage.limits import BOUNDS
@@ -84,7 +88,9 @@ def _read(files: Files, handle: int, path: Path, key: str) -> SessionSummary | N
     items = _tail(files, handle, size)
     newest = next((item for item in reversed(items) if isinstance(item, Line)), None)
     tail, damaged_tail = _entries(items)
-    title = _renamed(tail) or _checkpoint_title(files, handle, newest) or fold(head).facts.title
+    title = _tail_title(tail)
+    if title is None:
+        title = _checkpoint_title(files, handle, newest) or fold(head).facts.title
     last = tail[-1] if tail else head[-1]
     return SessionSummary(
         header.session_id,
@@ -118,9 +124,18 @@ def _tail(files: Files, handle: int, size: int) -> list[Line | Damage]:
     return items if newest is None else [newest]
 
 
-def _renamed(entries: list[Entry]) -> str:
-    titles = (entry.event.title for entry in reversed(entries) if isinstance(entry.event, SessionRenamed))
-    return next(titles, "")
+def _tail_title(entries: list[Entry]) -> str | None:
+    """The title that the newest event which knows it leads to; None where there is none."""
+    for index in range(len(entries) - 1, -1, -1):
+        match entries[index].event:
+            case SessionRenamed(title):
+                known = title
+            case SessionRewound(facts=facts) | SessionRedone(facts=facts):
+                known = facts.title
+            case _:
+                continue
+        return fold(entries[index + 1 :], State(Facts(title=known))).facts.title
+    return None
 
 
 def _checkpoint_title(files: Files, handle: int, newest: Line | None) -> str:
