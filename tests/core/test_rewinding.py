@@ -16,6 +16,7 @@ from ullage.core.events import (
     Event,
     HandoffRecorded,
     ItemsOmitted,
+    PinAdded,
     SessionConfigured,
     SessionRedone,
     SessionRenamed,
@@ -24,7 +25,7 @@ from ullage.core.events import (
 from ullage.core.inputs import CancelAsked, CompactAsked, RedoAsked, RewindAsked
 from ullage.core.messages import Op, Opaque, Reasoning, Text, ToolFacts
 from ullage.core.omission import message_units, whole_items
-from ullage.core.pins import ORIGIN
+from ullage.core.pins import ORIGIN, message_pin, typed_pin
 from ullage.core.reduce import fold, reduce, resume
 from ullage.core.rewinding import goal, rewound, standing
 from ullage.core.state import Breaker, HandoffItem, Item, MessageItem, ReplacementItem, State, changed
@@ -344,6 +345,24 @@ def test_files_written_since_are_named() -> None:
         take(stage, turn, op)
     assert goal(export_view(stage.entries), "t2").written == ("t3.py", "t4.py")
     assert goal(export_view(stage.entries), "t4").written == ("t4.py",)
+    rewind(stage, "t4")
+    assert goal(export_view(stage.entries), "t2").written == ("t3.py",), "what was taken back is told no second time"
+
+
+def test_pins_of_messages_go_and_come_with_them_and_typed_ones_stay() -> None:
+    stage = session("t1")
+    for turn in ("t1", "t2"):
+        if turn == "t2":
+            take(stage, turn)
+        newest = stage.state.items[-1]
+        assert isinstance(newest, MessageItem)
+        stage.record(PinAdded(message_pin(newest.message, newest.seq)))
+    stage.record(PinAdded(typed_pin("a rule", len(stage.entries)), 7, "test"))
+    first, second, typed = stage.state.facts.pins
+    rewind(stage, "t2")
+    assert stage.state.facts.pins == (first, typed)
+    redo(stage)
+    assert set(stage.state.facts.pins) == {first, second, typed}
 
 
 def test_a_prompt_that_waits_stays() -> None:
