@@ -59,8 +59,8 @@ WORKSPACE_MAY_SET: Final = frozenset({"profile", "instructions"})
 
 
 EDITOR_MAY_NOT: Final = frozenset({"base_url", "prices", "sandbox", "sandbox_network", "sandbox_writable"})
-"""What an editor may not name: a folder's own settings may reach an editor's, and these send prompts and keys away,
-make caps in dollars hold nothing, or let commands out."""
+"""What an editor may not name, since a folder's own settings may reach it: it sends prompts and keys away, makes caps in
+dollars hold nothing, or lets commands out."""
 
 BEFORE_EDITOR: Final = ("limits.editors.", "limits.wire.")
 """Beginnings of names that no editor can set: the server goes by them before it hears of an editor's settings."""
@@ -251,9 +251,6 @@ def bounds() -> dict[str, int | float]:
 def resolve(said: Mapping[Source, Mapping[str, Any]]) -> Resolved:
     """Settings from what each source said; None means that it said nothing of that setting.
 
-    Of a cap in the user file and another one that an editor names, the lower one holds: a folder's own settings may
-    reach an editor's.
-
     Raises:
         BadInput: a name that is none, a value that is none, or more than a workspace file may say.
     """
@@ -262,8 +259,7 @@ def resolve(said: Mapping[Source, Mapping[str, Any]]) -> Resolved:
     for source in reversed(Source):
         named = {name: value for name, value in said.get(source, {}).items() if value is not None}
         _check_names(source, named)
-        if source is Source.EDITOR:
-            named = {name: value for name, value in named.items() if not spending.raises(name, value, values.get(name))}
+        named = spending.lowering(named, values) if source is Source.EDITOR else named
         values |= named
         sources |= dict.fromkeys(named, source)
     plain = {name: value for name, value in values.items() if name in Settings.model_fields}

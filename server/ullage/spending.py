@@ -75,8 +75,12 @@ class _Dumps(Protocol):
     def model_dump(self) -> Mapping[str, Any]: ...
 
 
-def raises(name: str, value: object, known: object) -> bool:
-    """Whether a value of a setting is a higher cap than the one that is known."""
+def lowering(named: Mapping[str, object], known: Mapping[str, object]) -> dict[str, object]:
+    """What an editor may name beside what is known from the user file: of two caps the lower one holds."""
+    return {name: value for name, value in named.items() if not _raises(name, value, known.get(name))}
+
+
+def _raises(name: str, value: object, known: object) -> bool:
     if not name.startswith("cap_") or known is None:
         return False
     figure = micros if name.endswith("dollars") else float
