@@ -59,8 +59,7 @@ WORKSPACE_MAY_SET: Final = frozenset({"profile", "instructions"})
 
 
 EDITOR_MAY_NOT: Final = frozenset({"base_url", "prices", "sandbox", "sandbox_network", "sandbox_writable"})
-"""What an editor may not name, since a folder's own settings may reach it: it sends prompts and keys away, makes caps in
-dollars hold nothing, or lets commands out."""
+"""What a folder's settings, which may reach an editor's, must not do: send prompts away, blind caps, free commands."""
 
 BEFORE_EDITOR: Final = ("limits.editors.", "limits.wire.")
 """Beginnings of names that no editor can set: the server goes by them before it hears of an editor's settings."""
