@@ -24,7 +24,7 @@ const FROM_PANEL = v.variant("kind", [
   v.strictObject({ kind: v.literal("rewind"), turnId: id }),
   v.strictObject({ kind: v.literal("pin"), messageId: id }),
   v.strictObject({ kind: v.literal("unpin"), pinId: id }),
-  v.strictObject({ kind: v.literal("decide"), callId: id, decision: v.picklist(["allow", "deny"]), reason: text }),
+  v.strictObject({ kind: v.literal("decide"), callId: id, decision: v.picklist(["allow", "deny"]), scope: v.picklist(["once", "session"]), reason: text }),
   v.strictObject({ kind: v.literal("copy"), text }),
   v.strictObject({ kind: v.literal("openLink"), href: path }),
   v.strictObject({ kind: v.literal("openFile"), path }),
@@ -48,7 +48,7 @@ const update = v.custom<SessionUpdate>(
 );
 const occupancy = v.custom<OccupancyPayload>((value) => isObject(value) && typeof value.used === "number" && typeof value.phase === "string");
 const compaction = v.custom<CompactionPayload>((value) => isObject(value) && typeof value.status === "string");
-const permission = v.custom<PermissionParams>((value) => isObject(value) && typeof value.callId === "string" && typeof value.arguments === "string");
+const permission = v.custom<PermissionParams>((value) => isObject(value) && typeof value.callId === "string" && typeof value.arguments === "string" && typeof value.shown === "string" && Array.isArray(value.targets));
 const inspection = v.custom<InspectResult>((value) => isObject(value) && Array.isArray(value.categories) && isObject(value.occupancy));
 
 const session = v.object({ sessionId: v.string(), title: v.string(), readOnly: v.nullable(v.string()), resume: v.nullable(v.string()), updates: v.array(update) });

@@ -131,7 +131,7 @@ export class Controller implements Hearer {
       case "command":
         return this.command(message.name, message.argument);
       case "decide":
-        return this.decide(message.callId, { decision: message.decision, reason: message.reason });
+        return this.decide(message.callId, { decision: message.decision, reason: message.reason, scope: message.scope });
       case "copy":
         return vscode.env.clipboard.writeText(message.text);
       case "openLink":

@@ -9,7 +9,7 @@ import { plural } from "../view/figures";
 import { meter } from "../view/meter";
 import { apply, applyAll, busy, empty, type Transcript } from "../view/transcript";
 import { Composer } from "./composer";
-import { givenTemplate } from "./given";
+import { askedTemplate, givenTemplate } from "./given";
 import { listen, tell } from "./host";
 import { icon } from "./icon";
 import { rowTemplate, type RowContext } from "./rows";
@@ -217,20 +217,23 @@ function compacting(): TemplateResult | typeof nothing {
 function approvals(): TemplateResult {
   return html`${state.permissions.map((each) => html`<section class="approval" aria-label="Approval needed: ${each.name}" data-call=${each.callId}>
     <div class="ask">${icon("question")} <b>${each.name}</b> asks to run</div>
-    ${givenTemplate(each.arguments)}
-    <details class="small"><summary>What it does</summary>${each.description}</details>
+    ${each.careful ? html`<div class="careful">${icon("warning")} ${each.careful}</div>` : nothing}
+    ${askedTemplate(each)}
+    <details class="small"><summary>Where, and what was asked for</summary>${each.targets.map((target) => html`<div>${target}</div>`)}${givenTemplate(each.arguments)}</details>
     <input type="text" placeholder="Why not (told to the model)" aria-label="Reason when denied" @keydown=${(event: KeyboardEvent) => event.key === "Enter" && decide(event, each, "deny")}>
     <div class="buttons">
       <button class="first" accesskey="y" @click=${(event: Event) => decide(event, each, "allow")}>Allow once</button>
+      ${each.grant ? html`<button class="second" title=${`Until the permission mode is set: ${each.grant}`} @click=${(event: Event) => decide(event, each, "allow", "session")}>Allow for this session</button>` : nothing}
       <button class="second" accesskey="n" @click=${(event: Event) => decide(event, each, "deny")}>Deny</button>
     </div>
+    ${each.grant ? html`<div class="small">For this session: ${each.grant}</div>` : nothing}
   </section>`)}`;
 }
 
-function decide(event: Event, asked: PermissionParams, decision: "allow" | "deny"): void {
+function decide(event: Event, asked: PermissionParams, decision: "allow" | "deny", scope: "once" | "session" = "once"): void {
   const card = (event.currentTarget as HTMLElement).closest(".approval");
   const reason = card?.querySelector("input")?.value ?? "";
-  tell({ kind: "decide", callId: asked.callId, decision, reason: decision === "deny" ? reason : "" });
+  tell({ kind: "decide", callId: asked.callId, decision, scope, reason: decision === "deny" ? reason : "" });
   composer.focus();
 }
 

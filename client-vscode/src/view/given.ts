@@ -24,7 +24,7 @@ export function given(text: string): Given {
   const kept: Record<string, unknown> = others;
   if (typeof command === "string") shown.command = command;
   else if (command !== undefined) kept.command = command;
-  if (typeof patch === "string") shown.change.push(...patchLines(patch));
+  if (typeof patch === "string") shown.change.push(...diffLines(patch));
   else if (patch !== undefined) kept.patch = patch;
   if (typeof content === "string") shown.change.push(...lines("+", content));
   else if (content !== undefined) kept.content = content;
@@ -53,8 +53,13 @@ function editLines(edits: unknown): DiffLine[] | null {
   return found.every((each) => each !== null) ? found.flat() : null;
 }
 
-function patchLines(patch: string): DiffLine[] {
-  return patch.split("\n").map((line): DiffLine => {
+/** Lines of a diff or a patch by what they begin with. */
+export function diffLines(patch: string): DiffLine[] {
+  const all = patch.split("\n");
+  // The two lines that name a file are no change, though they look like one.
+  const names = (index: number) => all[index]?.startsWith("--- ") && all[index + 1]?.startsWith("+++ ");
+  return all.map((line, index): DiffLine => {
+    if (names(index) || names(index - 1)) return { sign: "@", text: line };
     const sign = line[0];
     return sign === "+" || sign === "-" || sign === " " ? { sign, text: line.slice(1) } : { sign: "@", text: line };
   });

@@ -21,10 +21,15 @@ const STORY = told(
   answer("t1", "m2", "The entry point is `main` in `server/app.py`:\n\n```python\ndef main() -> int:\n    \"\"\"Start the server.\"\"\"\n    queue = Queue(maxsize=10)\n    return serve(queue)\n```\n\n- A prompt waits **in the queue** until its turn starts.\n- See [the page](https://example.org/docs) or [app.py](server/app.py).", { calls: [call("c3", "read", { path: "missing.py" })] }),
   result("c3", "There is no file missing.py.", { isError: true, detail: "no such file" }), ended("t1"),
 );
-const PERMISSION: PermissionParams = { sessionId: SESSION, callId: "c9", name: "run", arguments: '{"command": "make test"}', description: "Runs a command in the workspace." };
+const PERMISSION: PermissionParams = {
+  sessionId: SESSION, callId: "c9", name: "bash", arguments: '{"command": "make test"}', description: "Runs a command in the workspace.",
+  shown: "make test", targets: ["/home/me/project"], sha256: "0", careful: null, grant: "make test",
+};
 const EDIT: PermissionParams = {
   sessionId: SESSION, callId: "c8", name: "edit", description: "Replaces texts of a file.",
   arguments: JSON.stringify({ path: "server/app.py", edits: [{ old_text: "maxsize=10", new_text: "maxsize=100" }] }),
+  shown: "--- server/app.py\n+++ server/app.py\n@@ -3,3 +3,3 @@\n def main():\n-    queue = Queue(maxsize=10)\n+    queue = Queue(maxsize=100)", targets: ["/home/me/project/server/app.py"],
+  sha256: "0", careful: "It changes what starts the server.", grant: null,
 };
 
 /** What a model, a tool, a file's name or an error may hold. */
@@ -44,7 +49,7 @@ describe("what was said never becomes more than text", () => {
     await view.tell(snapshot(told(
       prompt("t1", all), started("t1"), answer("t1", "m1", all, { reasoning: all, model: all, calls: [call("c1", all, { path: all })] }), result("c1", all, { paths: [all], command: all, detail: all }),
       compacted(all), ended("t1", "failed"), { kind: "renamed", title: all }, { kind: "instructions", path: all, tokens: 1, note: all }, prompt("t2", all), started("t2"), delta("m2", 0, all), delta("m2", 0, all, "reasoning"),
-    ), { permissions: [{ ...PERMISSION, name: all, arguments: all, description: all }] }));
+    ), { permissions: [{ ...PERMISSION, name: all, arguments: all, description: all, shown: all, targets: [all], careful: all, grant: all }] }));
     await view.tell({ kind: "problem", message: all, hint: all, restore: all });
     await view.page.locator("details").evaluateAll((each) => each.forEach((one) => one.setAttribute("open", "")));
     await view.page.locator("a").evaluateAll((links) => links.forEach((link) => (link as HTMLElement).click()));
@@ -257,15 +262,18 @@ describe("what waits", () => {
     await page.close();
   });
 
-  test("an approval is asked for inline, with the whole call, and answered once", async () => {
+  test("an approval is asked for inline, with the whole call, for once or for the session", async () => {
     const view = await panel();
     await view.tell(snapshot(BUSY, { permissions: [PERMISSION] }));
     const { page } = view;
     expect(await page.locator(".approval").innerText()).toContain("make test");
+    await page.getByRole("button", { name: "Allow for this session" }).click();
     await page.getByLabel("Reason when denied").fill("not now");
     await page.getByRole("button", { name: "Deny" }).click();
     await view.tell({ kind: "permissions", permissions: [] });
-    expect(await view.told("decide")).toEqual([{ kind: "decide", callId: "c9", decision: "deny", reason: "not now" }]);
+    expect(await view.told("decide")).toEqual([
+      { kind: "decide", callId: "c9", decision: "allow", scope: "session", reason: "" }, { kind: "decide", callId: "c9", decision: "deny", scope: "once", reason: "not now" },
+    ]);
     expect(await page.locator(".approval").count()).toBe(0);
     await page.close();
   });
@@ -273,11 +281,13 @@ describe("what waits", () => {
   test("what would be written is shown as lines that go and come", async () => {
     const view = await panel();
     await view.tell(snapshot(BUSY, { permissions: [EDIT] }));
-    expect(await view.page.locator(".approval .removed").allInnerTexts()).toEqual(["- maxsize=10\n"]);
-    expect(await view.page.locator(".approval .added").allInnerTexts()).toEqual(["+ maxsize=100\n"]);
-    expect(await view.page.locator(".approval").innerText()).toContain("server/app.py");
+    const shown = view.page.locator(".approval > .diff");
+    expect(await shown.locator(".removed").allInnerTexts()).toEqual(["-    queue = Queue(maxsize=10)\n"]);
+    expect(await shown.locator(".added").allInnerTexts()).toEqual(["+    queue = Queue(maxsize=100)\n"]);
+    expect(await view.page.locator(".approval").innerText()).toContain("It changes what starts the server.");
+    expect(await view.page.getByRole("button", { name: "Allow for this session" }).count()).toBe(0);
     await view.page.getByRole("button", { name: "Allow once" }).click();
-    expect(await view.told("decide")).toEqual([{ kind: "decide", callId: "c8", decision: "allow", reason: "" }]);
+    expect(await view.told("decide")).toEqual([{ kind: "decide", callId: "c8", decision: "allow", scope: "once", reason: "" }]);
     await view.page.close();
   });
 

@@ -40,7 +40,7 @@ describe("sessions of a window", () => {
 
   test("with its server an approval goes", () => {
     const sessions = new Sessions();
-    sessions.permissions.push({ sessionId: SESSION, callId: "c", name: "bash", arguments: "{}", description: "" });
+    sessions.permissions.push({ sessionId: SESSION, callId: "c", name: "bash", arguments: "{}", description: "", shown: "", targets: [], sha256: "", careful: null, grant: null });
     sessions.lost();
     expect(sessions.permissions).toEqual([]);
   });

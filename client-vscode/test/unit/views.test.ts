@@ -103,6 +103,7 @@ describe("what is asked for is shown whole", () => {
     [{ path: "a.py", edits: [{ old_text: "a", new_text: "b", all: true }, { old_text: "c", new_text: "" }] }, [null, "@Edit 1, wherever it stands|-a|+b|@Edit 2|-c|+", "a.py"]],
     [{ path: "a.py", edits: [{ old_text: "a", new_text: "b", force: 1 }] }, [null, "", expect.stringContaining('"force": 1') as unknown as string]],
     [{ patch: "*** Update File: a.py\n@@\n-old\n+new\n same" }, [null, "@*** Update File: a.py|@@@|-old|+new| same", ""]],
+    [{ patch: "--- a.py\n+++ a.py\n@@ -1 +1 @@\n--- x\n+y" }, [null, "@--- a.py|@+++ a.py|@@@ -1 +1 @@|--- x|+y", ""]],
     ["no {json", [null, "", "no {json"]],
     ["[1]", [null, "", "[1]"]],
   ])("%j", (args, expected) => expect(shown(args)).toEqual(expected));
@@ -122,7 +123,7 @@ describe("messages of a webview", () => {
   test.each([
     [{ kind: "ready" }, true], [{ kind: "send", text: "hi", mode: "queue", mentions: [] }, true], [{ kind: "send", text: "hi", mode: "queue" }, false], [{ kind: "send", text: "hi" }, false], [{ kind: "send", text: 1, mode: "queue", mentions: [] }, false],
     [{ kind: "send", text: "hi", mode: "queue", mentions: [], more: 1 }, false], [{ kind: "command", name: "compact", argument: "" }, true],
-    [{ kind: "command", name: "workbench.action.quit", argument: "" }, false], [{ kind: "forkAt", seq: -1 }, false], [{ kind: "decide", callId: "c", decision: "always", reason: "" }, false],
+    [{ kind: "command", name: "workbench.action.quit", argument: "" }, false], [{ kind: "forkAt", seq: -1 }, false], [{ kind: "decide", callId: "c", decision: "always", scope: "once", reason: "" }, false], [{ kind: "decide", callId: "c", decision: "allow", scope: "session", reason: "" }, true],
     [{ kind: "eval", code: "1" }, false], ["ready", false], [null, false], [{ kind: "openLink", href: "x".repeat(5000) }, false],
   ])("%#: %o is %s", (message, taken) => expect(fromPanel(message) !== null).toBe(taken));
 
