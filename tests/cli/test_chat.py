@@ -88,6 +88,7 @@ def test_a_conversation_with_the_explorer(chats: Chats) -> None:
         person.sees("title       A good name")
         person.say("/fork")
         person.sees("session     [0-9a-f-]{36}  A good name")
+        person.sees(r"/ 10,800 \(\d+ %\)")  # typed between two prompts it would mean nothing
         person.type("\x04")
         assert person.leaves() == 0
     secrets = hidden(chats.shell.home)

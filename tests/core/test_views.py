@@ -26,13 +26,23 @@ from ullage.core.events import (
     Unknown,
     UsageBooked,
 )
+from ullage.core.grants import PermissionGranted
 from ullage.core.reduce import fold
 from ullage.core.state import HandoffItem
 from ullage.core.views import Shown, ShownWhat, client_view, export_view, fork_view, model_view
 from ullage.testing import playbook as book
 
 CANARY = "canary-5f1c"
-HIDDEN = {HandoffRecorded, Unknown, StepStarted, ImagesLeftOut, ImagesMissing, UsageBooked, TokensRecounted}
+HIDDEN = {
+    HandoffRecorded,
+    Unknown,
+    StepStarted,
+    ImagesLeftOut,
+    ImagesMissing,
+    PermissionGranted,
+    UsageBooked,
+    TokensRecounted,
+}
 LEFT_BEHIND = {HandoffRecorded, LogRepaired, DamageAccepted}
 PROPERTY = settings(derandomize=True, max_examples=15, deadline=None)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.providers.claude import KEY, MODEL, asks, claude, goes_on
 
-from ullage.core.messages import BlobRef, Image, Opaque, Reasoning, Role, Text, ToolCall, Usage
+from ullage.core.messages import BlobRef, Image, Reasoning, Role, Text, ToolCall, Usage
 from ullage.core.ports import Answer, ModelCard, ReasoningDelta, Retrying, TextDelta
 from ullage.core.requests import RequestMessage
 from ullage.providers.anthropic import Anthropic, AnthropicSummariser
@@ -382,11 +382,9 @@ def test_the_table_knows_its_limits() -> None:
 
 
 async def test_a_summary_by_another_model() -> None:
-    """What the session's model signed is left out for it."""
-    signed = Reasoning("Hm.", Opaque("anthropic", "claude-other", "{}"))
-    messages = (*asks().messages, RequestMessage(Role.ASSISTANT, (signed, Text("Well."))), *asks().messages)
+    """It is asked under its own name, whatever the session's model is called."""
     async with claude([says("<summary>Short.</summary>")]) as c:
-        request = replace(asks(), model="claude-other", messages=messages)
+        request = replace(asks(), model="claude-other")
         answer = await AnthropicSummariser(c.provider).summarise(request)
         assert c.api.asked[0]["model"] == MODEL
     assert answer.parts == (Text("<summary>Short.</summary>"),)

@@ -11,10 +11,10 @@ from tests.workspace.running import lives
 
 from ullage.core.events import ResultReceived, Stop
 from ullage.core.inputs import Allowed, Denied
-from ullage.core.messages import ToolCall, ToolResult
-from ullage.core.ports import ToolSpec
+from ullage.core.messages import ToolResult
 from ullage.sessions.actor import SessionActor
 from ullage.sessions.notices import DeltaKind
+from ullage.sessions.ports import Question
 from ullage.testing.model import ask, call, say, stall
 
 FOR_EVER = "while :; do sleep 60; done"
@@ -22,8 +22,8 @@ CANCELLED_S = 3.0
 """Row 39's promise, from the cancel to the turn's end."""
 
 
-async def allow(session_id: str, asked: ToolCall, spec: ToolSpec) -> Allowed | Denied:
-    return Allowed(asked.call_id)
+async def allow(question: Question) -> Allowed | Denied:
+    return Allowed(question.call.call_id)
 
 
 async def session(stage: Stage, root: Path, *, name: str | None = None) -> SessionActor:
